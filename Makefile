@@ -1,0 +1,37 @@
+# Every target is one plain command; README.md lists them for those without make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: check test types lint bench acceptance coq clean
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "copycert needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $(STAMP)
+
+check: $(STAMP)
+	$(BIN)/copycert check --rho 20000
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+types: $(STAMP)
+	$(BIN)/python -m mypy
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+acceptance: $(STAMP)
+	$(BIN)/python -m benchmarks.acceptance
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,66 @@
+"""The one error that bad input raises, and the small checks that raise it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class InputError(ValueError):
+    """Bad input, told in one line: the argument, the value given, what is allowed.
+
+    Attributes:
+        argument: name of the argument as the caller knows it.
+        value: the value given, shortened when long.
+        allowed: what would have been accepted.
+    """
+
+    def __init__(self, argument: str, value: object, allowed: str) -> None:
+        self.argument = argument
+        text = value if isinstance(value, str) else repr(value)
+        self.value = text if len(text) <= 60 else text[:57] + "..."
+        self.allowed = allowed
+        super().__init__(f"{argument} = {self.value}: {allowed}")
+
+
+#: A decimal exponent beyond this is refused, since its exact value would fill the memory.
+LARGEST_DECIMAL_EXPONENT = 5000
+
+#: Longest text of one rational number; a 1024-bit fraction takes 620 characters.
+LONGEST_RATIONAL = 20_000
+
+
+def parse_rational(text: str | int, argument: str) -> Fraction:
+    """The rational number that a decimal such as `0.05` or `1e-3`, an integer or `p/q` spells, exactly.
+
+    Raises:
+        InputError: not a finite rational, a zero denominator, or an exponent beyond 5000.
+    """
+    allowed = "a finite decimal or p/q"
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise InputError(argument, text, allowed)
+    spelled = str(text).strip()
+    if len(spelled) > LONGEST_RATIONAL:
+        raise InputError(argument, spelled, f"{allowed} of at most {LONGEST_RATIONAL} characters")
+    _, _, exponent = spelled.lower().partition("e")
+    if exponent.lstrip("+-").isdecimal() and int(exponent.lstrip("+-")[:9]) > LARGEST_DECIMAL_EXPONENT:
+        raise InputError(
+            argument, spelled, f"{allowed} with an exponent of at most {LARGEST_DECIMAL_EXPONENT}"
+        )
+    try:
+        return Fraction(spelled)
+    except (ValueError, ZeroDivisionError) as error:
+        raise InputError(argument, spelled, allowed) from error
+
+
+def require_at_least(argument: str, value: int, least: int) -> int:
+    """`value`, or InputError if it is not an integer >= `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(argument, value, f"an integer >= {least}")
+    return value
+
+
+def require_pair_dimension(d: int, argument: str = "d") -> int:
+    """`d`, or InputError if it is not a positive multiple of 4 (d/4 row and d/4 column frequencies)."""
+    if isinstance(d, bool) or not isinstance(d, int) or d < 4 or d % 4:
+        raise InputError(argument, d, "a positive multiple of 4 (d/4 row and d/4 column frequencies)")
+    return d
