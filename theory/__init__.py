@@ -74,3 +74,6 @@ from theory._separation import furthest_length as furthest_length
 from theory._separation import reduce_separation_lattice as reduce_separation_lattice
 from theory._separation import separation_generators as separation_generators
 from theory._separation import separation_lattice_for as separation_lattice_for
+from theory._step_weights import StepWeights as StepWeights
+from theory._step_weights import first_step_failure as first_step_failure
+from theory._step_weights import step_weights as step_weights

@@ -32,7 +32,7 @@ class GridScore:
         row: (A_f, B_f) of each row pair, rationals.
         column: (A_f, B_f) of each column pair.
         wanted: relative position (row, column) of the key to find; (0, 0) when the amplitudes are given around it already.
-        a, b: numbers of tokens before and after the string, b >= 2.
+        a, b: numbers of tokens before and after the string; all strings can be copied only for b >= 2.
     """
 
     frequencies: GridFrequencies
@@ -44,7 +44,7 @@ class GridScore:
 
     def __post_init__(self) -> None:
         require_at_least("a", self.a, 1)
-        require_two_after(self.b)
+        require_at_least("b", self.b, 1)
         if (len(self.row), len(self.column)) != (len(self.frequencies.row), len(self.frequencies.column)):
             raise InputError(
                 "amplitudes", f"{len(self.row)} and {len(self.column)}", "one (A, B) for each frequency"
@@ -59,9 +59,9 @@ class GridScore:
         """gap(0, distance), a ball at the working precision; exactly 0 where all angles are whole turns. Cost: O(m) ball operations."""
         return _gap(self.frequencies.column, self.column, self.wanted[1], distance)
 
-    def row_gap(self) -> arb:
-        """gap(1, 0): what a key in the row below the wanted one loses, a ball at the working precision."""
-        return _gap(self.frequencies.row, self.row, self.wanted[0], 1)
+    def row_gap(self, distance: int = 1) -> arb:
+        """gap(distance, 0), by default what a key in the row below the wanted one loses; a ball."""
+        return _gap(self.frequencies.row, self.row, self.wanted[0], distance)
 
     def centred_column_amplitudes(self) -> list[tuple[arb, arb]]:
         """(A', B') of each column pair around the wanted key: `column_gap(D) = sum A' (1 - cos(beta D)) - B' sin(beta D)`."""
@@ -92,6 +92,7 @@ def ideal_grid_score(frequencies: GridFrequencies, scale: Fraction, a: int, b: i
     Raises:
         InputError: scale <= 0, a < 1 or b < 2.
     """
+    require_two_after(b)
     if scale <= 0:
         raise InputError("scale", str(scale), "a rational number > 0")
     row: tuple[Amplitude, ...] = ((scale, Fraction(0)),) * len(frequencies.row)

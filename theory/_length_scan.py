@@ -23,7 +23,7 @@ from flint import arb
 
 from theory._balls import working_precision
 from theory._errors import InputError, require_at_least
-from theory._grid_score import GridScore
+from theory._grid_score import GridScore, require_two_after
 from theory._resonances import columns_below
 
 Status = Literal["PROVED", "UNDECIDED"]
@@ -109,10 +109,11 @@ def exact_length(score: GridScore, limit: int = 1_000_000) -> LengthBound:
         A LengthBound; method float+bound for the columns that are skipped, ball for those that count.
 
     Raises:
-        InputError: limit < 1 or above 10^9.
+        InputError: limit < 1 or above 10^9, or b < 2.
 
     Cost: a few ns a column and frequency up to n* (or the limit), and a few microseconds for each near-resonance.
     """
+    require_two_after(score.b)
     require_at_least("limit", limit, 1)
     if limit > LARGEST_LIMIT:
         raise InputError("limit", limit, f"at most {LARGEST_LIMIT}, beyond which a scan is out of reach")

@@ -19,7 +19,7 @@ from flint import arb, fmpz_mat
 from theory._balls import integer_floor, total, working_precision
 from theory._errors import require_at_least
 from theory._frequencies import Frequency, fixed_point_turns
-from theory._grid_score import GridScore
+from theory._grid_score import GridScore, require_two_after
 
 #: Working precision of all ball evaluations here; a reduced basis is well conditioned, so no more is needed.
 PRECISION = 256
@@ -105,6 +105,7 @@ class SeparationCertifier:
     """Which lengths a separation lattice certifies for a position-only copier; holds what does not depend on the length."""
 
     def __init__(self, score: GridScore, lattice: SeparationBasis) -> None:
+        require_two_after(score.b)
         self.score = score
         self.lattice = lattice
         self.square = lattice.gram_schmidt_bound()
