@@ -139,7 +139,7 @@ def single_flip_strings(n: int, background: int = 0) -> Strings:
 
 
 def sample_strings(
-    distribution: Distribution,
+    distribution: str,
     n: int,
     count: int,
     seed: int,

@@ -21,7 +21,7 @@ from theory._balls import ball, float_above, total, working_precision
 from theory._frequencies import Frequency
 from theory._grid_score import GridScore
 
-#: Columns in the offset table; block starts in one matrix product.
+#: Most columns in the offset table; block starts in one matrix product.
 OFFSETS, STARTS = 4096, 64
 
 
@@ -32,7 +32,7 @@ def columns_below(score: GridScore, cut: int, horizon: int, most: int) -> list[i
     Cost: 4m flops a column, twice that if the gap is not even.
     """
     reach = horizon - 1 + abs(score.output_offset)
-    scan = _Scan(score, cut)
+    scan = _Scan(score, cut, offsets=max(1, min(OFFSETS, reach)))
     listed: list[int] = []
     for first in range(1, reach + 1, OFFSETS * STARTS):
         last = min(reach, first + OFFSETS * STARTS - 1)
@@ -46,8 +46,9 @@ def columns_below(score: GridScore, cut: int, horizon: int, most: int) -> list[i
 class _Scan:
     """Float tables for one score and one cut."""
 
-    def __init__(self, score: GridScore, cut: int) -> None:
+    def __init__(self, score: GridScore, cut: int, offsets: int) -> None:
         self.score = score
+        self.width = offsets
         with working_precision(160):
             centred = score.centred_column_amplitudes()
             weight = float_above(total(abs(a) + abs(b) for a, b in centred))
@@ -61,7 +62,7 @@ class _Scan:
 
     def block(self, first: int, last: int) -> list[list[int]]:
         """Listed columns k and, on the other side, -k for first <= k <= last."""
-        starts = range(first, last + 1, OFFSETS)
+        starts = range(first, last + 1, self.width)
         found = []
         for sign in self.signs:
             table = self._start_table(starts, sign)
@@ -74,7 +75,7 @@ class _Scan:
     def _offset_table(self) -> Float64[np.ndarray, "two_m offsets"]:
         rows = []
         for frequency in self.score.frequencies.column:
-            cosines, sines = zip(*(_cos_sin_floats(frequency, j) for j in range(OFFSETS)), strict=True)
+            cosines, sines = zip(*(_cos_sin_floats(frequency, j) for j in range(self.width)), strict=True)
             rows += [cosines, sines]
         return np.array(rows)
 

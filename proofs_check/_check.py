@@ -1,0 +1,111 @@
+"""`copycert check`: every claim for the norm budgets given, with certificates that the independent checker has accepted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine import write_atomically
+from proofs_check._claims import Claim
+from proofs_check._theorem_4_1 import BUDGETS, BudgetParameters, budget_claims, require_theorem_range, theorem_d, universal_claims
+from theory import InputError, require_at_least, require_pair_dimension, require_two_after
+
+
+@dataclass(frozen=True)
+class CheckParameters:
+    """What to check.
+
+    Attributes:
+        rhos: norm budgets, at least one.
+        a, b: layout, b >= 2.
+        d: RoPE dimension, or None for the least multiple of 4 >= 100 + 4a + 4b.
+        draws: frequency draws for each budget.
+        seed: of the draws.
+        beyond_theorem: run outside the theorem's hypotheses too, labelled so.
+    """
+
+    rhos: tuple[Fraction, ...]
+    a: int = 2
+    b: int = 3
+    d: int | None = None
+    draws: int = 20
+    seed: int = 0
+    beyond_theorem: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least("a", self.a, 1)
+        require_two_after(self.b)
+        require_at_least("draws", self.draws, 1)
+        require_at_least("seed", self.seed, 0)
+        require_pair_dimension(self.dimension)
+        if not self.rhos:
+            raise InputError("rho", "none", "at least one norm budget")
+        for rho in self.rhos:
+            if rho <= 0:
+                raise InputError("rho", str(rho), "a number > 0")
+            require_theorem_range(rho, self.a, self.b, self.dimension, self.beyond_theorem)
+
+    @property
+    def dimension(self) -> int:
+        """The RoPE dimension in force."""
+        return theorem_d(self.a, self.b) if self.d is None else self.d
+
+    @property
+    def ticks(self) -> int:
+        """How often `tick` will be called: once a draw, budget and norm."""
+        return len(self.rhos) * len(BUDGETS) * self.draws
+
+
+def run_check(parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None) -> list[Claim]:
+    """All claims, decided. Certificates and weights go to `out`; accepted certificates found there for the same weights are used again.
+
+    Args:
+        parameters: what to check.
+        out: directory for certificates, weights and `check.json`; made if missing. None: a temporary one, and no certificate is named.
+        tick: called after each draw.
+
+    Raises:
+        InputError: `out` is not a directory.
+        RejectedCertificateError: the independent checker rejects a certificate that was just made.
+    """
+    with _directory(out) as directory:
+        tasks = universal_claims(directory)
+        for rho in parameters.rhos:
+            tasks += budget_claims(BudgetParameters(rho, parameters.a, parameters.b, parameters.dimension, parameters.draws, parameters.seed, directory, tick))
+        claims = [_timed(task) for task in tasks]
+        if out is None:
+            return [replace(claim, certificate=None) for claim in claims]
+        write_atomically(directory / "check.json", json.dumps(check_document(parameters, claims), indent=1).encode())
+        return claims
+
+
+def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str, object]:
+    """The report as one JSON object."""
+    return {"rho": [float(rho) if rho.denominator != 1 else int(rho) for rho in parameters.rhos], "claims": [claim.document() for claim in claims]}
+
+
+@contextmanager
+def _directory(out: Path | None) -> Iterator[Path]:
+    if out is None:
+        with TemporaryDirectory(prefix="copycert-") as temporary:
+            yield Path(temporary)
+        return
+    if out.exists() and not out.is_dir():
+        raise InputError("--out", str(out), "a directory")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("--out", str(out), f"a directory that can be made ({error.strerror})") from error
+    yield out
+
+
+def _timed(task: Callable[[], Claim]) -> Claim:
+    start = time.perf_counter()
+    claim = task()
+    return replace(claim, seconds=time.perf_counter() - start)

@@ -1,0 +1,342 @@
+"""Theorem 4.1's claims: the universal ones, and those about a norm budget and its draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from constructions import GridCopier, Replay, build_grid_copier, greedy_copy, replay
+from proofs_check._certificates import read_claim, weights_input, write_certificate
+from proofs_check._claims import Claim, Status
+from theory import (
+    LEAST_D,
+    TYPICAL_LENGTH,
+    Budget,
+    InputError,
+    LengthBound,
+    SingleFlip,
+    corner_signs,
+    cosine_constant,
+    cosine_step_excess,
+    describe,
+    dirichlet_ceiling,
+    draw_grid_frequencies,
+    exact_length,
+    failure_bound,
+    first_step_failure,
+    furthest_length,
+    length_with_failure,
+    norm_ceiling,
+    paper_length,
+    sample_strings,
+    score_scale,
+    single_flip_strings,
+    spell,
+    working_precision,
+)
+
+THEOREM = "4.1"
+BUDGETS: tuple[Budget, ...] = ("paper", "three-tokens")
+
+#: Exponents c of rho^(c d) for which the universal claims are made: the paper's, and ours.
+EXPONENTS: dict[Budget, Fraction] = {"paper": Fraction(1, 12), "three-tokens": Fraction(1, 3)}
+
+#: Lengths up to this are decided by a scan, longer ones by lattice reduction.
+SCAN_LIMIT = 1_000_000
+
+#: Length of the strings that the torch model is tried on in a report.
+TRIED_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class BudgetParameters:
+    """One norm budget and what is drawn for it.
+
+    Attributes:
+        rho: the norm budget.
+        a, b, d: layout and RoPE dimension.
+        draws, seed: how many draws, and of which seed.
+        out: directory of the certificates and weights.
+        tick: called after each draw.
+    """
+
+    rho: Fraction
+    a: int
+    b: int
+    d: int
+    draws: int
+    seed: int
+    out: Path
+    tick: Callable[[], None]
+
+    @property
+    def within_theorem(self) -> bool:
+        """Do the hypotheses of Theorem 4.1 hold?"""
+        return self.rho > self.d**2 and self.d >= theorem_d(self.a, self.b)
+
+    @property
+    def slug(self) -> str:
+        """Beginning of the file names."""
+        return f"rho-{str(self.rho).replace('/', '_')}-a-{self.a}-b-{self.b}-d-{self.d}-seed-{self.seed}"
+
+
+def theorem_d(a: int, b: int) -> int:
+    """Least d that Theorem 4.1 allows: 100 + 4a + 4b, which is divisible by 4."""
+    return 100 + 4 * a + 4 * b
+
+
+def universal_claims(out: Path) -> list[Callable[[], Claim]]:
+    """The claims that depend on no argument."""
+    probabilities = [partial(_probability, out, budget) for budget in BUDGETS]
+    return [partial(_cosine_lemma, out), partial(_cosine_step, out), *probabilities]
+
+
+def budget_claims(parameters: BudgetParameters) -> list[Callable[[], Claim]]:
+    """The claims about one norm budget."""
+    of_budget = [partial(claim, parameters, budget) for budget in BUDGETS for claim in (_norm, _draws)]
+    return [*of_budget, *(partial(claim, parameters) for claim in (_torch_run, _sharp_length, _ceiling, _single_b))]
+
+
+def power_of_ten(length: int) -> str:
+    """A length as text: itself if short, else 10^x with x cut to one decimal."""
+    if length < 10**7:
+        return str(length)
+    digits = str(length)
+    return f"10^{len(digits) - 1 + int(10 * float(np.log10(int(digits[:3]) / 100))) / 10:.1f}"
+
+
+def _cosine_lemma(out: Path) -> Claim:
+    delta = Fraction(1, 10)
+    constant = cosine_constant(delta)
+    certificate = "cosine-lemma.json"
+    write_certificate(out / certificate, "cosine-lemma", {"delta_below": str(delta)}, {}, {"constant": 1})
+    return Claim(
+        "4.1/cosine-lemma", THEOREM, "paper", "ball", "PROVED" if constant < 1 else "UNDECIDED", "PROVED",
+        "For theta uniform on [0, 2 pi] and 0 < delta < 0.1, P(cos theta >= 1 - delta) <= sqrt(delta).",
+        {"least_constant": describe(constant), "proof": "arccos(1-delta)/sqrt(delta) increases; ball at delta = 0.1"}, certificate,
+    )  # fmt: skip
+
+
+def _cosine_step(out: Path) -> Claim:
+    delta = Fraction(1, 20)
+    excess = cosine_step_excess(delta)
+    certificate = "cosine-step-counterexample.json"
+    write_certificate(out / certificate, "cosine-step-counterexample", {}, {}, {"delta": str(delta)})
+    return Claim(
+        "4.1/cosine-step", THEOREM, "paper", "ball", "REFUTED" if excess > 0 else "UNDECIDED", "REFUTED",
+        "A step of the printed proof: cos theta >= 1 - delta with delta < 0.1 gives theta <= sqrt(2 delta) or theta >= 2 pi - sqrt(2 delta).",
+        {"witness": {"delta": str(delta), "arccos(1-delta) - sqrt(2 delta)": describe(excess)}}, certificate,
+    )  # fmt: skip
+
+
+def _probability(out: Path, budget: Budget) -> Claim:
+    exponent = EXPONENTS[budget]
+    signs = corner_signs(exponent, budget)
+    certificate = None
+    if signs.proved:
+        certificate = f"failure-probability-{budget}.json"
+        inputs = {"exponent": str(exponent), "budget": budget, "d_least": LEAST_D}
+        write_certificate(out / certificate, "failure-probability", inputs, {}, {"failure_numerator": "d", "failure_denominator": "rho"})
+    tokens = "all a+b+2 tokens" if budget == "paper" else "three tokens"
+    return Claim(
+        f"4.1/probability/{budget}", THEOREM, "paper" if budget == "paper" else "new", "ball",
+        "PROVED" if signs.proved else "UNDECIDED", "PROVED",
+        f"For all d >= 100+4a+4b divisible by 4, a >= 1, b >= 2, rho > d^2: with probability at least 1 - d/rho over the frequencies, the copier with "
+        f"{tokens} embedded and parameter norm <= rho copies every string of length <= rho^({exponent} d).",
+        {"slope_in_rho": describe(signs.slope_in_rho), "slope_in_d": describe(signs.slope_in_d), "value_at_corner": describe(signs.value),
+         "proof": "union bound; monotone in rho, then in d; the three numbers are balls at the corner d = 112, rho = d^2 and must be negative"},
+        certificate,
+    )  # fmt: skip
+
+
+def _copier(parameters: BudgetParameters, draw: int, budget: Budget) -> GridCopier:
+    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, draw)
+    return build_grid_copier(parameters.rho, parameters.d, parameters.a, parameters.b, frequencies, budget)
+
+
+def _weights_name(parameters: BudgetParameters, draw: int, budget: Budget) -> str:
+    return f"{parameters.slug}-draw-{draw:04d}-{budget}.safetensors"
+
+
+def _norm(parameters: BudgetParameters, budget: Budget) -> Claim:
+    certificates, largest = [], Fraction(0)
+    for draw in range(parameters.draws):
+        copier = _copier(parameters, draw, budget)
+        weights = _weights_name(parameters, draw, budget)
+        digest = copier.save(parameters.out / weights)
+        name = f"{weights.removesuffix('.safetensors')}-norm.json"
+        write_certificate(parameters.out / name, "weights-norm", weights_input(weights, digest), {}, {"norm_at_most": str(parameters.rho)})
+        largest = max(largest, copier.square_norm())
+        certificates.append(name)
+    return Claim(
+        f"4.1/norm/{budget}", THEOREM, "reconstructed" if budget == "paper" else "new", "exact",
+        "PROVED" if largest <= parameters.rho**2 else "REFUTED", "PROVED",
+        f"The parameters of the copier ({budget} budget) have norm at most {parameters.rho} in each of {parameters.draws} draws.",
+        {"rho": str(parameters.rho), "largest_square_norm_over_rho_square": float(largest / parameters.rho**2), "certificates": certificates},
+    )  # fmt: skip
+
+
+def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
+    target = paper_length(parameters.rho, parameters.d)
+    results = []
+    for draw in range(parameters.draws):
+        results.append(_draw(parameters, draw, budget, target))
+        parameters.tick()
+    statuses = {result["status"] for result in results}
+    status: Status = "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
+    with working_precision(128):
+        typical = TYPICAL_LENGTH.ball(S=score_scale(parameters.rho, parameters.d, parameters.a, parameters.b, budget), d=parameters.d)
+        exponent = describe(typical.log_base(10), 4)
+    lengths = [int(result["length"]) for result in results]
+    beyond = "" if parameters.within_theorem else " (beyond the theorem's hypotheses)"
+    return Claim(
+        f"4.1/draws/{budget}", THEOREM, "reconstructed" if budget == "paper" else "new", "ball" if target > SCAN_LIMIT else "float+bound", status,
+        "PROVED" if parameters.within_theorem else None,
+        f"In each of the {parameters.draws} draws of seed {parameters.seed}{beyond}, the stored float64 weights copy every string of length <= rho^(d/12) = {power_of_ten(target)}. "
+        "A draw that does not is no counterexample to the theorem.",
+        {"rho": str(parameters.rho), "paper_length": target, "least_length_certified": power_of_ten(min(lengths)), "largest_length_certified": power_of_ten(max(lengths)),
+         "log10_of_typical_length": {"value": exponent, "label": "new", "method": "sampled"}, "beyond_theorem": not parameters.within_theorem, "draws": results},
+    )  # fmt: skip
+
+
+def _draw(parameters: BudgetParameters, draw: int, budget: Budget, target: int) -> dict[str, Any]:
+    copier = _copier(parameters, draw, budget)
+    weights = _weights_name(parameters, draw, budget)
+    inputs = weights_input(weights, copier.save(parameters.out / weights))
+    stem = weights.removesuffix(".safetensors")
+    figures: dict[str, Any] = {"draw": draw, "weights": weights, "sha256": inputs["weights"]["sha256"]}
+    if target > SCAN_LIMIT:
+        length = _separation(parameters.out / f"{stem}-separation.json", copier, inputs)
+        if length >= target:
+            return figures | {"status": "PROVED", "length": length, "certificate": f"{stem}-separation.json"}
+    bound = exact_length(copier.score(), SCAN_LIMIT)
+    return figures | _scan_result(parameters.out, stem, copier, inputs, bound, target)
+
+
+def _separation(path: Path, copier: GridCopier, inputs: dict[str, Any]) -> int:
+    """Largest length certified by lattice reduction; an accepted certificate for the same weights is used again."""
+    known = read_claim(path, "grid-separation", inputs)
+    if known is not None:
+        return int(known["length"])
+    length, lattice = furthest_length(copier.score())
+    if lattice is None:
+        return 0
+    evidence = {"bits": lattice.bits, "weight": lattice.weight, "basis": [list(row) for row in lattice.basis]}
+    write_certificate(path, "grid-separation", inputs, evidence, {"length": length})
+    return length
+
+
+def _scan_result(out: Path, stem: str, copier: GridCopier, inputs: dict[str, Any], bound: LengthBound, target: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {"exact_length": bound.length, "length": bound.lower}
+    if bound.fails is not None and bound.fails.length <= target:
+        claim = {"length": bound.fails.length, "background": 0, "flips": [bound.fails.flip_position], "step": bound.fails.step}
+        write_certificate(out / f"{stem}-counterexample.json", "grid-counterexample", inputs, {}, claim)
+        figures |= {"certificate": f"{stem}-counterexample.json", "witness": witness_document(bound.fails), "replay": replay_document(replay_flip(copier, bound.fails))}
+        return figures | {"status": "REFUTED"}
+    if bound.lower < target:
+        return figures | {"status": "UNDECIDED", "certificate": None}
+    claim = {"copies_up_to": min(bound.lower, target), "fails_at": None}
+    write_certificate(out / f"{stem}-scan.json", "grid-scan", inputs, {}, claim)
+    return figures | {"status": "PROVED", "certificate": f"{stem}-scan.json"}
+
+
+def flip_string(flip: SingleFlip) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The symbols of a single-flip string."""
+    string = np.full(flip.length, flip.background, dtype=np.int64)
+    string[flip.flip_position - 1] ^= 1
+    return string
+
+
+def replay_flip(copier: GridCopier, flip: SingleFlip) -> Replay:
+    """Run a single-flip witness through the torch model."""
+    return replay(copier, flip_string(flip), flip.step)
+
+
+def replay_document(outcome: Replay) -> dict[str, Any]:
+    """A replay as JSON."""
+    return {"ran": outcome.ran, "torch_model_wrong": outcome.wrong, "reason": outcome.reason}
+
+
+def witness_document(flip: SingleFlip) -> dict[str, Any]:
+    """A single-flip witness as JSON; the string itself up to 10^5 symbols."""
+    string = spell(flip_string(flip)) if flip.length <= 10**5 else None
+    return {"length": flip.length, "step": flip.step, "background": flip.background, "flip_position": flip.flip_position, "string": string}
+
+
+def _torch_run(parameters: BudgetParameters) -> Claim:
+    copier = _copier(parameters, 0, "three-tokens")
+    length = min(TRIED_LENGTH, paper_length(parameters.rho, parameters.d))
+    kinds = ("uniform", "imbalanced", "recursive-flip", "repeat-structure")
+    strings = np.concatenate([*(sample_strings(kind, length, 4, parameters.seed) for kind in kinds), single_flip_strings(length)[:: max(1, length // 8)]])
+    wrong = int((greedy_copy(copier, strings) != strings).any(axis=1).sum())
+    return Claim(
+        "4.1/torch-run", THEOREM, "reconstructed", "sampled", "REFUTED" if wrong else "UNDECIDED", "UNDECIDED" if parameters.within_theorem else None,
+        f"The float64 torch model of draw 0 itself copies every string of length <= {length}. Only tried, so never called proved.",
+        {"rho": str(parameters.rho), "length": length, "strings_tried": len(strings), "strings_wrong": wrong},
+    )  # fmt: skip
+
+
+def _sharp_length(parameters: BudgetParameters) -> Claim:
+    budget: Budget = "three-tokens"
+    rho, d, a, b = parameters.rho, parameters.d, parameters.a, parameters.b
+    statement = f"With probability at least 1 - d/rho, a draw at rho = {rho}, d = {d} (three tokens embedded) copies every string of length <= L."
+    if d >= rho:
+        return Claim("4.1/sharp-length", THEOREM, "new", "ball", "NOT_APPLICABLE", None, statement, {"reason": f"1 - d/rho is not positive at d = {d}, rho = {rho}"})
+    probability = Fraction(d) / rho
+    length = length_with_failure(probability, rho, d, a, b, budget)
+    if length == 0:
+        return Claim("4.1/sharp-length", THEOREM, "new", "ball", "UNDECIDED", None, statement, {"reason": "the union bound is not below d/rho even at length 1"})
+    certificate = f"{parameters.slug}-failure-probability.json"
+    inputs = {"rho": str(rho), "d": d, "a": a, "b": b, "budget": budget}
+    write_certificate(parameters.out / certificate, "failure-probability-at", inputs, {}, {"length": length, "failure_at_most": str(probability)})
+    at_paper_length = failure_bound(paper_length(rho, d), rho, d, a, b, budget)
+    return Claim(
+        "4.1/sharp-length", THEOREM, "new", "ball", "PROVED", "PROVED", statement.replace("<= L", f"<= {power_of_ten(length)}"),
+        {"rho": str(rho), "length": length, "failure_at_most": str(probability), "failure_bound_at_paper_length": describe(at_paper_length)}, certificate,
+    )  # fmt: skip
+
+
+def _ceiling(parameters: BudgetParameters) -> Claim:
+    rho, d = parameters.rho, parameters.d
+    for_norm = norm_ceiling(d, rho)
+    equal = dirichlet_ceiling(d, d // 4 * score_scale(rho, d, parameters.a, parameters.b, "three-tokens"))
+    certificate = f"{parameters.slug}-dirichlet-ceiling.json"
+    write_certificate(parameters.out / certificate, "dirichlet-ceiling", {"d": d, "rho": str(rho)}, {"q": for_norm.q}, {"fails_at": for_norm.fails_at})
+    return Claim(
+        "4.1/ceiling", THEOREM, "new", "ball", "PROVED", "PROVED",
+        f"Whatever the frequencies and amplitudes, no position-only 2D-RoPE copier with d = {d} and parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at)}.",
+        {"rho": str(rho), "fails_at": for_norm.fails_at, "fails_at_with_equal_amplitudes": equal.fails_at, "q": for_norm.q}, certificate,
+    )  # fmt: skip
+
+
+def _single_b(parameters: BudgetParameters) -> Claim:
+    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, 0)
+    copier = build_grid_copier(parameters.rho, parameters.d, parameters.a, 1, frequencies, allow_single_b=True)
+    flip = first_step_failure(copier.score())
+    statement = "Theorem 4.1 as printed, which allows b = 1, under the fixed-offset construction: draw 0 copies every string of length <= rho^(d/12)."
+    figures: dict[str, Any] = {"rho": str(parameters.rho), "reason": "at step 1 the newline itself asks, n columns away from s_1 in the same row"}
+    if flip is None or flip.length > paper_length(parameters.rho, parameters.d):
+        return Claim("4.1/b-1", THEOREM, "paper", "ball", "UNDECIDED", "REFUTED", statement, figures)
+    weights = f"{parameters.slug}-b-1.safetensors"
+    inputs = weights_input(weights, copier.save(parameters.out / weights))
+    certificate = f"{parameters.slug}-b-1-counterexample.json"
+    claim = {"length": flip.length, "background": 0, "flips": [flip.flip_position], "step": flip.step}
+    write_certificate(parameters.out / certificate, "grid-counterexample", inputs, {}, claim)
+    figures |= {"witness": witness_document(flip), "replay": replay_document(replay_flip(copier, flip))}
+    return Claim("4.1/b-1", THEOREM, "paper", "ball", "REFUTED", "REFUTED", statement, figures, certificate)
+
+
+def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem: bool) -> None:
+    """InputError unless Theorem 4.1's hypotheses hold or are waived."""
+    if beyond_theorem:
+        return
+    if d < theorem_d(a, b):
+        raise InputError("d", d, f"at least 100 + 4a + 4b = {theorem_d(a, b)} (Theorem 4.1); --beyond-theorem runs it anyway")
+    if rho <= d**2:
+        raise InputError("rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway")

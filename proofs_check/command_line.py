@@ -1,0 +1,235 @@
+"""The command `copycert`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from proofs_check._certificates import RejectedCertificateError
+from proofs_check._check import CheckParameters, check_document, run_check
+from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._theorem_4_1 import witness_document
+from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
+from theory import (
+    GridFrequencies,
+    InputError,
+    LengthBound,
+    base_grid_frequencies,
+    exact_length,
+    ideal_grid_score,
+    parse_rational,
+    read_grid_frequencies,
+)
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
+
+
+class Rational(click.ParamType):
+    """A command-line argument that is an exact rational number."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        """The rational number spelled by the argument."""
+        return value if isinstance(value, Fraction) else parse_rational(value, param.opts[0] if param else "number")
+
+
+class ManyCommand(click.Command):
+    """A command whose option --rho takes several values in a row: `--rho 20000 40000`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat --rho before each of the values that follow it."""
+        spread: list[str] = []
+        previous_is_value = False
+        for position, argument in enumerate(args):
+            follows_value = previous_is_value and not argument.startswith("--")
+            previous_is_value = follows_value or (position > 0 and args[position - 1] == "--rho")
+            spread += ["--rho", argument] if follows_value else [argument]
+        return super().parse_args(ctx, spread)
+
+
+@click.group(context_settings={"max_content_width": 110})
+@click.version_option(package_name="copycert")
+def cli() -> None:
+    """Weights, certificates and counterexamples for the theorems on exact copying with RoPE and 2D-RoPE.
+
+    Exit codes: 0 decided as expected, or accepted; 1 decided otherwise, or rejected; 2 bad input; 3 unexpectedly undecided.
+    """
+
+
+@cli.command(cls=ManyCommand)
+@click.option("--rho", type=Rational(), multiple=True, required=True, help="Norm budget; several may follow one --rho.")
+@click.option("--a", default=2, show_default=True, help="Tokens before the string.")
+@click.option("--b", default=3, show_default=True, help="Tokens between the string and its copy, at least 2.")
+@click.option("--d", type=int, default=None, help="RoPE dimension [default: least multiple of 4 >= 100 + 4a + 4b].")
+@click.option("--draws", default=20, show_default=True, help="Frequency draws for each norm budget.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Directory for certificates, weights and check.json; reused when resumed.")
+@click.option("--beyond-theorem", is_flag=True, help="Run outside the theorem's hypotheses too, and label the claims so.")
+@json_option
+@click.pass_context
+def check(
+    ctx: click.Context, rho: tuple[Fraction, ...], a: int, b: int, d: int | None, draws: int, seed: int, out: Path | None, beyond_theorem: bool, as_json: bool
+) -> None:
+    """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
+    parameters = CheckParameters(rho, a, b, d, draws, seed, beyond_theorem)
+    with _progress("draws", parameters.ticks) as tick:
+        claims = run_check(parameters, out, tick)
+    if as_json:
+        _print_json(check_document(parameters, claims))
+    else:
+        _print_claims(claims, out)
+    ctx.exit(exit_code(claims))
+
+
+@cli.group()
+def bound() -> None:
+    """How far a copier copies."""
+
+
+@bound.command("grid")
+@click.option("--frequencies", "file", type=click.Path(path_type=Path), default=None, help="JSON file of row and column frequencies.")
+@click.option("--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position.")
+@click.option("--d", type=int, default=None, help="RoPE dimension, with --base.")
+@click.option("--scale", type=Rational(), required=True, help="Score scale S.")
+@click.option("--a", type=int, required=True, help="Tokens before the string.")
+@click.option("--b", type=int, required=True, help="Tokens between the string and its copy, at least 2.")
+@click.option("--limit", default=1_000_000, show_default=True, help="Largest length looked at.")
+@json_option
+@click.pass_context
+def bound_grid(
+    ctx: click.Context, file: Path | None, base: Fraction | None, d: int | None, scale: Fraction, a: int, b: int, limit: int, as_json: bool
+) -> None:
+    """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every string."""
+    frequencies = _chosen_frequencies(file, base, d)
+    found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
+    document = bound_document(found)
+    if as_json:
+        _print_json(document)
+    else:
+        _print_bound(found)
+    ctx.exit(0 if found.status == "PROVED" else 3)
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
+    """Check certificates with the independent checker, and print the statements that it derives itself."""
+    verdicts = [_verdict(file) for file in files]
+    if as_json:
+        _print_json({"files": [{"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason} for v in verdicts]})
+    else:
+        for v in verdicts:
+            click.echo(f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}\n          {v.statement if v.accepted else v.reason}")
+    ctx.exit(0 if all(v.accepted for v in verdicts) else 1)
+
+
+def bound_document(found: LengthBound) -> dict[str, Any]:
+    """A length bound as one JSON object."""
+    return json_ready({
+        "status": found.status, "length": found.length, "length_lower": found.lower, "length_upper": found.upper, "limit": found.limit,
+        "exceeds_limit": found.exceeds_limit, "witness": None if found.fails is None else witness_document(found.fails),
+    })  # fmt: skip
+
+
+def _verdict(file: Path) -> Verdict:
+    try:
+        return verify_file(file)
+    except UnreadableCertificateError as error:
+        raise InputError("FILE", str(file), str(error)) from error
+
+
+def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None) -> GridFrequencies:
+    if file is not None and base is None and d is None:
+        return read_grid_frequencies(file)
+    if file is None and base is not None and d is not None:
+        return base_grid_frequencies(base, d)
+    raise InputError("--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D")
+
+
+@contextmanager
+def _progress(what: str, steps: int) -> Iterator[Any]:
+    """A progress bar on stderr, shown on a terminal only."""
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=steps)
+        yield lambda: progress.advance(task)
+
+
+_STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_APPLICABLE": "dim"}
+
+
+def _print_claims(claims: list[Claim], out: Path | None) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for column in ("claim", "label", "method", "status", "expected", "statement"):
+        table.add_column(column, overflow="fold", no_wrap=column == "status")
+    for claim in claims:
+        status = Text(claim.status if claim.as_expected else f"{claim.status} (!)", style=_STYLES[claim.status])
+        table.add_row(claim.id, claim.label, claim.method, status, claim.expected or "either", claim.statement)
+    console.print(table)
+    surprises = sum(not claim.as_expected for claim in claims)
+    seconds = sum(claim.seconds for claim in claims)
+    console.print(f"{len(claims)} claims, {surprises} not as expected, {seconds:.1f} s.", highlight=False)
+    where = f"Certificates and weights are in {out}; check them with: copycert verify {out}/*.json" if out else "Certificates were checked and thrown away; --out DIR keeps them."
+    console.print(where, highlight=False, soft_wrap=True)
+
+
+def _print_bound(found: LengthBound) -> None:
+    if found.exceeds_limit:
+        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan).")
+    elif found.length is not None:
+        click.echo(f"PROVED: every string of every length <= {found.length} is copied, and not every string of length {found.length + 1}.")
+    else:
+        upper = "unknown" if found.upper is None else found.upper
+        click.echo(f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between {found.lower} and {upper}.")
+    if found.fails is not None:
+        click.echo(f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol {found.fails.flip_position}; step {found.fails.step} is wrong.")
+    click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Bad input becomes one line on stderr and exit code 2."""
+    try:
+        code = cli.main(arguments, prog_name="copycert", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except InputError as error:
+        _fail(str(error), EXIT_BAD_INPUT)
+    except click.exceptions.NoArgsIsHelpError as error:
+        _fail(error.format_message(), EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        _fail(error.format_message().replace("\n", " "), EXIT_BAD_INPUT)
+    except RejectedCertificateError as error:
+        _fail(f"a certificate just made was rejected: {error}", 1)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted; the same command with the same --out goes on from there", EXIT_INTERRUPTED)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"copycert: {message}", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Shapes and types in the signatures are enforced while tests run; one torch thread a worker; seeded property tests."""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from jaxtyping import install_import_hook
+
+install_import_hook(["theory", "engine", "constructions"], "beartype.beartype").__enter__()
+
+import torch  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+torch.set_num_threads(1)
+settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
