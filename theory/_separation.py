@@ -24,6 +24,9 @@ from theory._grid_score import GridScore, require_two_after
 #: Working precision of all ball evaluations here; a reduced basis is well conditioned, so no more is needed.
 PRECISION = 256
 
+#: Extra bits tried in turn where the lattice expected of random frequencies does not certify a length.
+FINER_BITS = (0, 8, 16, 32, 64)
+
 #: Bound of |2^P alpha_f - a_f| for the integers a_f used.
 ROUNDING = 1
 
@@ -151,10 +154,12 @@ def round_down(length: int) -> int:
     return length // unit * unit
 
 
-def separation_lattice_for(score: GridScore, length: int) -> SeparationBasis:
+def separation_lattice_for(score: GridScore, length: int, finer: int = 0) -> SeparationBasis:
     """A lattice made for certifying `length`.
 
-    The weight makes a step by `length` columns as long as a third of the shortest vector expected, half the m+1-st root of the determinant.
+    The weight makes a step by `length` columns as long as a third of the shortest vector expected of random frequencies,
+    half the m+1-st root of the determinant; `finer` more bits make the weight relatively smaller, for frequencies with
+    shorter vectors than that.
 
     Raises:
         InputError: length < 1.
@@ -166,13 +171,16 @@ def separation_lattice_for(score: GridScore, length: int) -> SeparationBasis:
     weight_bits = (reach - log2(0.15)) * (m + 1) / m
     bits = ceil(weight_bits) + 24
     weight = max(1, round(2 ** (bits - weight_bits)))
-    return reduce_separation_lattice(score.frequencies.column, bits, weight)
+    return reduce_separation_lattice(score.frequencies.column, bits + finer, weight)
 
 
 def certify_length(score: GridScore, length: int) -> SeparationBasis | None:
-    """A basis that certifies `length`, or None: not proved (which proves nothing)."""
-    lattice = separation_lattice_for(score, length)
-    return lattice if SeparationCertifier(score, lattice).certifies(length) else None
+    """A basis that certifies `length`, or None: not proved (which proves nothing). Cost: up to five lattice reductions."""
+    for finer in FINER_BITS:
+        lattice = separation_lattice_for(score, length, finer)
+        if SeparationCertifier(score, lattice).certifies(length):
+            return lattice
+    return None
 
 
 def furthest_length(score: GridScore, rounds: int = 2) -> tuple[int, SeparationBasis | None]:
