@@ -64,8 +64,8 @@ def _fraction_bits(frequency: Frequency) -> int:
 
 def rotate(
     vectors: Float[Tensor, "*batch length width"],
-    cosines: Float[Tensor, "*batch length pairs"],
-    sines: Float[Tensor, "*batch length pairs"],
+    cosines: Float[Tensor, "*#batch length pairs"],
+    sines: Float[Tensor, "*#batch length pairs"],
 ) -> Float[Tensor, "*batch length width"]:
     """Turn the coordinate pairs (2f, 2f+1) by the given angles: (x cos - y sin, x sin + y cos)."""
     x, y = vectors[..., 0::2], vectors[..., 1::2]

@@ -1,0 +1,161 @@
+"""The shared transformer: exact phases, blocks against one plain formula, causality, dtypes, norms."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine._transformer as transformer_module
+from engine import ANGLE_ERROR, RotaryPhases, Transformer, TransformerConfig, rotate
+from theory import GridFrequencies, InputError, Radian, Turn, base_grid_frequencies, draw_grid_frequencies
+
+
+def config(**changes: object) -> TransformerConfig:
+    fields = {
+        "vocabulary_size": 5, "model_width": 12, "layers": 2, "heads": 2, "head_width": 8, "value_width": 3, "outputs": 2, "position": "grid",
+        "residual": True, "pre_norm": True, "sub_norm": True, "final_norm": True, "score_scale": 0.5,
+    }  # fmt: skip
+    return TransformerConfig(**(fields | changes))  # type: ignore[arg-type]
+
+
+def plain_forward(model: Transformer, tokens: list[int]) -> np.ndarray:
+    """The definition, one query and key at a time, in float64 numpy; shares only the weights."""
+    c = model.config
+    state = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
+    positions, row, column = [], 0, 0
+    for index, token in enumerate(tokens):
+        positions.append((row, column) if c.position == "grid" else (0, index))
+        row, column = (row + 1, 0) if token == model.newline else (row, column + 1)
+
+    def norm(x: np.ndarray, name: str) -> np.ndarray:
+        return x / np.sqrt((x**2).mean() + np.finfo(np.float64).eps) * state[name]
+
+    def turn(v: np.ndarray, layer: int, position: tuple[int, int]) -> np.ndarray:
+        f = model.frequencies[layer]
+        betas = [2 * math.pi * float(x.value) for x in f.row], [2 * math.pi * float(x.value) for x in f.column]
+        angles = np.array([b * position[0] for b in betas[0]] + [b * position[1] for b in betas[1]])
+        pairs = (v[0::2] + 1j * v[1::2]) * np.exp(1j * angles)
+        out = np.empty_like(v)
+        out[0::2], out[1::2] = pairs.real, pairs.imag
+        return out
+
+    x = state["embedding.weight"][tokens]
+    for layer in range(c.layers):
+        p = f"blocks.{layer}.attention."
+        h = np.array([norm(v, f"blocks.{layer}.norm.weight") if c.pre_norm else v for v in x])
+        new = []
+        for t in range(len(tokens)):
+            heads = []
+            for head in range(c.heads):
+                qk = slice(head * c.head_width, (head + 1) * c.head_width)
+                vs = slice(head * c.value_width, (head + 1) * c.value_width)
+                q = turn(state[p + "query.weight"][qk] @ h[t], layer, positions[t])
+                scores = np.array([q @ turn(state[p + "key.weight"][qk] @ h[s], layer, positions[s]) for s in range(t + 1)]) * c.score_scale
+                weights = np.exp(scores - scores.max())
+                out = (weights / weights.sum()) @ np.array([state[p + "value.weight"][vs] @ h[s] for s in range(t + 1)])
+                heads.append(out / np.sqrt((out**2).mean()) if c.sub_norm and out.any() else out)
+            y = state[p + "output.weight"] @ np.concatenate(heads)
+            new.append(x[t] + y if c.residual else y)
+        x = np.array(new)
+    return np.array([state["readout.weight"] @ (norm(v, "norm.weight") if c.final_norm else v) for v in x])
+
+
+def model_of(c: TransformerConfig, seed: int = 0) -> Transformer:
+    torch.manual_seed(seed)
+    return Transformer(c, draw_grid_frequencies(c.head_width, seed, 0), newline=2).double().requires_grad_(False)
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"residual": False}, {"pre_norm": False, "final_norm": False}, {"sub_norm": False}, {"position": "shift"},
+    {"layers": 1, "heads": 1, "score_scale": 1.0}, {"layers": 3, "value_width": 1},
+])  # fmt: skip
+def test_blocks_agree_with_the_plain_definition(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
+    monkeypatch.setattr(transformer_module, "KEY_BLOCK", 3)
+    model = model_of(config(**changes))
+    tokens = np.random.default_rng(0).integers(0, 5, (2, 17))
+    expected = np.array([plain_forward(model, row.tolist()) for row in tokens])
+    logits = model(torch.from_numpy(tokens))
+    np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(model(torch.from_numpy(tokens), 9).numpy(), expected[:, 9:], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(model.last_logits(torch.from_numpy(tokens[0])).numpy(), expected[0, -1], rtol=0, atol=1e-11)
+
+
+def test_later_tokens_change_nothing_before_them() -> None:
+    model = model_of(config())
+    tokens = torch.randint(0, 5, (1, 12))
+    changed = tokens.clone()
+    changed[0, 8:] = (changed[0, 8:] + 1) % 5
+    assert torch.equal(model(tokens)[:, :8], model(changed)[:, :8])
+    assert not torch.equal(model(tokens)[:, 8:], model(changed)[:, 8:])
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**31 - 1), st.fractions(0, 7, max_denominator=10**9), st.sampled_from([Turn, Radian]))
+def test_angles_are_within_their_bound(position: int, value: Fraction, kind: type[Turn] | type[Radian]) -> None:
+    mpmath.mp.prec = 200
+    angle = RotaryPhases((kind(value),)).angles(torch.tensor([position]))[0, 0].item()
+    exact = mpmath.mpf(value.numerator) / value.denominator * position * (2 * mpmath.pi if kind is Turn else 1)
+    difference = (mpmath.mpf(angle) - exact) / (2 * mpmath.pi)
+    assert abs(difference - mpmath.nint(difference)) * 2 * mpmath.pi <= ANGLE_ERROR
+    assert -math.pi <= angle <= math.pi
+
+
+def test_a_float_product_would_miss_the_bound() -> None:
+    position, value = 2**31 - 1, Fraction(987654321, 10**9)
+    naive = (position * float(value)) % 1.0 * 2 * math.pi
+    exact = float((value * position) % 1) * 2 * math.pi
+    assert abs(naive - exact) > ANGLE_ERROR
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_phases_survive_a_change_of_dtype(dtype: torch.dtype) -> None:
+    model = model_of(config())
+    positions = torch.tensor([0, 1, 1000, 123456])
+    before = model.blocks[0].attention.column_phases.angles(positions)
+    model.to(dtype)
+    after = model.blocks[0].attention.column_phases.angles(positions)
+    assert after.dtype == torch.float64 and torch.equal(before, after)
+    assert model(torch.tensor([[0, 1, 2, 0]])).dtype == dtype
+
+
+def test_models_with_different_bases_differ_in_one_process() -> None:
+    angles = [RotaryPhases(base_grid_frequencies(Fraction(base), 16).row).angles(torch.tensor([5])) for base in (100, 1000)]
+    assert torch.equal(angles[0][:, 0], angles[1][:, 0]) and not torch.isclose(angles[0][:, 1:], angles[1][:, 1:]).any()
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(0, 300), st.integers(0, 300), st.integers(0, 10**6))
+def test_rotated_products_depend_on_the_difference_alone(seed: int, q: int, k: int, shift: int) -> None:
+    phases = RotaryPhases(draw_grid_frequencies(16, seed, 0).row)
+    torch.manual_seed(seed)
+    x, y = torch.randn(2, 8, dtype=torch.float64)
+
+    def score(at: int, of: int) -> float:
+        turned = [rotate(v[None], *phases(torch.tensor([p]), torch.float64)) for v, p in ((x, at), (y, of))]
+        return float((turned[0] * turned[1]).sum())
+
+    assert score(q, k) == pytest.approx(score(q + shift, k + shift), abs=1e-13)
+
+
+def test_sub_norm_keeps_zero_and_makes_the_rest_unit_mean_square() -> None:
+    from engine._attention import _unit_mean_square
+
+    out = _unit_mean_square(torch.tensor([[0.0, 0.0], [3.0, 4.0], [1e-300, 0.0]], dtype=torch.float64))
+    assert out[0].tolist() == [0, 0]
+    assert out[1].square().mean().item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("changes", "message"), [({"head_width": 10}, "head_width = 10"), ({"mlp_width": 4}, "mlp_width = 4")])
+def test_misfits_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Transformer(config(**changes), draw_grid_frequencies(8, 0, 0), None)
+    with pytest.raises(InputError, match="frequencies = 1 entries"):
+        Transformer(config(), (draw_grid_frequencies(8, 0, 0),), None)
+    with pytest.raises(InputError, match="row"):
+        GridFrequencies((), (Turn(Fraction(1)),))
