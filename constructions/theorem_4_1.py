@@ -281,7 +281,7 @@ def load(path: Path) -> GridCopier:
     try:
         task = theory_task(metadata["a"], metadata["b"])
         frequencies = grid_frequencies_from_document(metadata["frequencies"])
-        config = TransformerConfig(**metadata["config"])
+        config = TransformerConfig.from_document(metadata["config"])
         model = (
             Transformer(config, frequencies, task.newline)
             .to(tensors["readout.weight"].dtype)
@@ -290,4 +290,6 @@ def load(path: Path) -> GridCopier:
         _load(model, tensors)
         return GridCopier(model, task, frequencies, Fraction(metadata["rho"]), metadata["budget"])
     except (KeyError, TypeError, RuntimeError, ValueError) as error:
-        raise InputError("weights", str(path), f"a weights file of the grid copier ({error})") from error
+        raise InputError(
+            "weights", str(path), f"a weights file of the grid copier ({str(error).splitlines()[0]})"
+        ) from error

@@ -62,6 +62,11 @@ class TransformerConfig:
             fields["score_scale"] = int(self.score_scale)
         return fields
 
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> TransformerConfig:
+        """The configuration that `document` describes; TypeError for missing or unknown fields."""
+        return cls(**{**document, "score_scale": float(document.get("score_scale", 1))})
+
 
 class Block(nn.Module):
     """One layer: an optional RMSNorm and attention."""

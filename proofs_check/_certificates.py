@@ -17,7 +17,9 @@ class RejectedCertificateError(ArithmeticError):
     """The independent checker rejected a certificate that was just made."""
 
 
-def write_certificate(path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]) -> Verdict:
+def write_certificate(
+    path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]
+) -> Verdict:
     """Write a certificate and have the independent checker accept it.
 
     Raises:

@@ -13,7 +13,14 @@ from tempfile import TemporaryDirectory
 
 from engine import write_atomically
 from proofs_check._claims import Claim
-from proofs_check._theorem_4_1 import BUDGETS, BudgetParameters, budget_claims, require_theorem_range, theorem_d, universal_claims
+from proofs_check._theorem_4_1 import (
+    BUDGETS,
+    BudgetParameters,
+    budget_claims,
+    require_theorem_range,
+    theorem_d,
+    universal_claims,
+)
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
 
 
@@ -62,7 +69,9 @@ class CheckParameters:
         return len(self.rhos) * len(BUDGETS) * self.draws
 
 
-def run_check(parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None) -> list[Claim]:
+def run_check(
+    parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None
+) -> list[Claim]:
     """All claims, decided. Certificates and weights go to `out`; accepted certificates found there for the same weights are used again.
 
     Args:
@@ -77,17 +86,33 @@ def run_check(parameters: CheckParameters, out: Path | None = None, tick: Callab
     with _directory(out) as directory:
         tasks = universal_claims(directory)
         for rho in parameters.rhos:
-            tasks += budget_claims(BudgetParameters(rho, parameters.a, parameters.b, parameters.dimension, parameters.draws, parameters.seed, directory, tick))
+            tasks += budget_claims(
+                BudgetParameters(
+                    rho,
+                    parameters.a,
+                    parameters.b,
+                    parameters.dimension,
+                    parameters.draws,
+                    parameters.seed,
+                    directory,
+                    tick,
+                )
+            )
         claims = [_timed(task) for task in tasks]
         if out is None:
             return [replace(claim, certificate=None) for claim in claims]
-        write_atomically(directory / "check.json", json.dumps(check_document(parameters, claims), indent=1).encode())
+        write_atomically(
+            directory / "check.json", json.dumps(check_document(parameters, claims), indent=1).encode()
+        )
         return claims
 
 
 def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str, object]:
     """The report as one JSON object."""
-    return {"rho": [float(rho) if rho.denominator != 1 else int(rho) for rho in parameters.rhos], "claims": [claim.document() for claim in claims]}
+    return {
+        "rho": [float(rho) if rho.denominator != 1 else int(rho) for rho in parameters.rhos],
+        "claims": [claim.document() for claim in claims],
+    }
 
 
 @contextmanager

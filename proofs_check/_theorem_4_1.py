@@ -100,7 +100,10 @@ def universal_claims(out: Path) -> list[Callable[[], Claim]]:
 def budget_claims(parameters: BudgetParameters) -> list[Callable[[], Claim]]:
     """The claims about one norm budget."""
     of_budget = [partial(claim, parameters, budget) for budget in BUDGETS for claim in (_norm, _draws)]
-    return [*of_budget, *(partial(claim, parameters) for claim in (_torch_run, _sharp_length, _ceiling, _single_b))]
+    return [
+        *of_budget,
+        *(partial(claim, parameters) for claim in (_torch_run, _sharp_length, _ceiling, _single_b)),
+    ]
 
 
 def power_of_ten(length: int) -> str:
@@ -142,7 +145,13 @@ def _probability(out: Path, budget: Budget) -> Claim:
     if signs.proved:
         certificate = f"failure-probability-{budget}.json"
         inputs = {"exponent": str(exponent), "budget": budget, "d_least": LEAST_D}
-        write_certificate(out / certificate, "failure-probability", inputs, {}, {"failure_numerator": "d", "failure_denominator": "rho"})
+        write_certificate(
+            out / certificate,
+            "failure-probability",
+            inputs,
+            {},
+            {"failure_numerator": "d", "failure_denominator": "rho"},
+        )
     tokens = "all a+b+2 tokens" if budget == "paper" else "three tokens"
     return Claim(
         f"4.1/probability/{budget}", THEOREM, "paper" if budget == "paper" else "new", "ball",
@@ -171,7 +180,13 @@ def _norm(parameters: BudgetParameters, budget: Budget) -> Claim:
         weights = _weights_name(parameters, draw, budget)
         digest = copier.save(parameters.out / weights)
         name = f"{weights.removesuffix('.safetensors')}-norm.json"
-        write_certificate(parameters.out / name, "weights-norm", weights_input(weights, digest), {}, {"norm_at_most": str(parameters.rho)})
+        write_certificate(
+            parameters.out / name,
+            "weights-norm",
+            weights_input(weights, digest),
+            {},
+            {"norm_at_most": str(parameters.rho)},
+        )
         largest = max(largest, copier.square_norm())
         certificates.append(name)
     return Claim(
@@ -189,9 +204,13 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
         results.append(_draw(parameters, draw, budget, target))
         parameters.tick()
     statuses = {result["status"] for result in results}
-    status: Status = "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
+    status: Status = (
+        "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
+    )
     with working_precision(128):
-        typical = TYPICAL_LENGTH.ball(S=score_scale(parameters.rho, parameters.d, parameters.a, parameters.b, budget), d=parameters.d)
+        typical = TYPICAL_LENGTH.ball(
+            S=score_scale(parameters.rho, parameters.d, parameters.a, parameters.b, budget), d=parameters.d
+        )
         exponent = describe(typical.log_base(10), 4)
     lengths = [int(result["length"]) for result in results]
     beyond = "" if parameters.within_theorem else " (beyond the theorem's hypotheses)"
@@ -232,12 +251,23 @@ def _separation(path: Path, copier: GridCopier, inputs: dict[str, Any]) -> int:
     return length
 
 
-def _scan_result(out: Path, stem: str, copier: GridCopier, inputs: dict[str, Any], bound: LengthBound, target: int) -> dict[str, Any]:
+def _scan_result(
+    out: Path, stem: str, copier: GridCopier, inputs: dict[str, Any], bound: LengthBound, target: int
+) -> dict[str, Any]:
     figures: dict[str, Any] = {"exact_length": bound.length, "length": bound.lower}
     if bound.fails is not None and bound.fails.length <= target:
-        claim = {"length": bound.fails.length, "background": 0, "flips": [bound.fails.flip_position], "step": bound.fails.step}
+        claim = {
+            "length": bound.fails.length,
+            "background": 0,
+            "flips": [bound.fails.flip_position],
+            "step": bound.fails.step,
+        }
         write_certificate(out / f"{stem}-counterexample.json", "grid-counterexample", inputs, {}, claim)
-        figures |= {"certificate": f"{stem}-counterexample.json", "witness": witness_document(bound.fails), "replay": replay_document(replay_flip(copier, bound.fails))}
+        figures |= {
+            "certificate": f"{stem}-counterexample.json",
+            "witness": witness_document(bound.fails),
+            "replay": replay_document(replay_flip(copier, bound.fails)),
+        }
         return figures | {"status": "REFUTED"}
     if bound.lower < target:
         return figures | {"status": "UNDECIDED", "certificate": None}
@@ -266,14 +296,25 @@ def replay_document(outcome: Replay) -> dict[str, Any]:
 def witness_document(flip: SingleFlip) -> dict[str, Any]:
     """A single-flip witness as JSON; the string itself up to 10^5 symbols."""
     string = spell(flip_string(flip)) if flip.length <= 10**5 else None
-    return {"length": flip.length, "step": flip.step, "background": flip.background, "flip_position": flip.flip_position, "string": string}
+    return {
+        "length": flip.length,
+        "step": flip.step,
+        "background": flip.background,
+        "flip_position": flip.flip_position,
+        "string": string,
+    }
 
 
 def _torch_run(parameters: BudgetParameters) -> Claim:
     copier = _copier(parameters, 0, "three-tokens")
     length = min(TRIED_LENGTH, paper_length(parameters.rho, parameters.d))
     kinds = ("uniform", "imbalanced", "recursive-flip", "repeat-structure")
-    strings = np.concatenate([*(sample_strings(kind, length, 4, parameters.seed) for kind in kinds), single_flip_strings(length)[:: max(1, length // 8)]])
+    strings = np.concatenate(
+        [
+            *(sample_strings(kind, length, 4, parameters.seed) for kind in kinds),
+            single_flip_strings(length)[:: max(1, length // 8)],
+        ]
+    )
     wrong = int((greedy_copy(copier, strings) != strings).any(axis=1).sum())
     return Claim(
         "4.1/torch-run", THEOREM, "reconstructed", "sampled", "REFUTED" if wrong else "UNDECIDED", "UNDECIDED" if parameters.within_theorem else None,
@@ -287,14 +328,38 @@ def _sharp_length(parameters: BudgetParameters) -> Claim:
     rho, d, a, b = parameters.rho, parameters.d, parameters.a, parameters.b
     statement = f"With probability at least 1 - d/rho, a draw at rho = {rho}, d = {d} (three tokens embedded) copies every string of length <= L."
     if d >= rho:
-        return Claim("4.1/sharp-length", THEOREM, "new", "ball", "NOT_APPLICABLE", None, statement, {"reason": f"1 - d/rho is not positive at d = {d}, rho = {rho}"})
+        return Claim(
+            "4.1/sharp-length",
+            THEOREM,
+            "new",
+            "ball",
+            "NOT_APPLICABLE",
+            None,
+            statement,
+            {"reason": f"1 - d/rho is not positive at d = {d}, rho = {rho}"},
+        )
     probability = Fraction(d) / rho
     length = length_with_failure(probability, rho, d, a, b, budget)
     if length == 0:
-        return Claim("4.1/sharp-length", THEOREM, "new", "ball", "UNDECIDED", None, statement, {"reason": "the union bound is not below d/rho even at length 1"})
+        return Claim(
+            "4.1/sharp-length",
+            THEOREM,
+            "new",
+            "ball",
+            "UNDECIDED",
+            None,
+            statement,
+            {"reason": "the union bound is not below d/rho even at length 1"},
+        )
     certificate = f"{parameters.slug}-failure-probability.json"
     inputs = {"rho": str(rho), "d": d, "a": a, "b": b, "budget": budget}
-    write_certificate(parameters.out / certificate, "failure-probability-at", inputs, {}, {"length": length, "failure_at_most": str(probability)})
+    write_certificate(
+        parameters.out / certificate,
+        "failure-probability-at",
+        inputs,
+        {},
+        {"length": length, "failure_at_most": str(probability)},
+    )
     at_paper_length = failure_bound(paper_length(rho, d), rho, d, a, b, budget)
     return Claim(
         "4.1/sharp-length", THEOREM, "new", "ball", "PROVED", "PROVED", statement.replace("<= L", f"<= {power_of_ten(length)}"),
@@ -307,7 +372,13 @@ def _ceiling(parameters: BudgetParameters) -> Claim:
     for_norm = norm_ceiling(d, rho)
     equal = dirichlet_ceiling(d, d // 4 * score_scale(rho, d, parameters.a, parameters.b, "three-tokens"))
     certificate = f"{parameters.slug}-dirichlet-ceiling.json"
-    write_certificate(parameters.out / certificate, "dirichlet-ceiling", {"d": d, "rho": str(rho)}, {"q": for_norm.q}, {"fails_at": for_norm.fails_at})
+    write_certificate(
+        parameters.out / certificate,
+        "dirichlet-ceiling",
+        {"d": d, "rho": str(rho)},
+        {"q": for_norm.q},
+        {"fails_at": for_norm.fails_at},
+    )
     return Claim(
         "4.1/ceiling", THEOREM, "new", "ball", "PROVED", "PROVED",
         f"Whatever the frequencies and amplitudes, no position-only 2D-RoPE copier with d = {d} and parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at)}.",
@@ -317,10 +388,15 @@ def _ceiling(parameters: BudgetParameters) -> Claim:
 
 def _single_b(parameters: BudgetParameters) -> Claim:
     frequencies = draw_grid_frequencies(parameters.d, parameters.seed, 0)
-    copier = build_grid_copier(parameters.rho, parameters.d, parameters.a, 1, frequencies, allow_single_b=True)
+    copier = build_grid_copier(
+        parameters.rho, parameters.d, parameters.a, 1, frequencies, allow_single_b=True
+    )
     flip = first_step_failure(copier.score())
     statement = "Theorem 4.1 as printed, which allows b = 1, under the fixed-offset construction: draw 0 copies every string of length <= rho^(d/12)."
-    figures: dict[str, Any] = {"rho": str(parameters.rho), "reason": "at step 1 the newline itself asks, n columns away from s_1 in the same row"}
+    figures: dict[str, Any] = {
+        "rho": str(parameters.rho),
+        "reason": "at step 1 the newline itself asks, n columns away from s_1 in the same row",
+    }
     if flip is None or flip.length > paper_length(parameters.rho, parameters.d):
         return Claim("4.1/b-1", THEOREM, "paper", "ball", "UNDECIDED", "REFUTED", statement, figures)
     weights = f"{parameters.slug}-b-1.safetensors"
@@ -337,6 +413,12 @@ def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem:
     if beyond_theorem:
         return
     if d < theorem_d(a, b):
-        raise InputError("d", d, f"at least 100 + 4a + 4b = {theorem_d(a, b)} (Theorem 4.1); --beyond-theorem runs it anyway")
+        raise InputError(
+            "d",
+            d,
+            f"at least 100 + 4a + 4b = {theorem_d(a, b)} (Theorem 4.1); --beyond-theorem runs it anyway",
+        )
     if rho <= d**2:
-        raise InputError("rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway")
+        raise InputError(
+            "rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway"
+        )

@@ -35,7 +35,9 @@ from theory import (
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr."
+)
 
 
 class Rational(click.ParamType):
@@ -45,7 +47,11 @@ class Rational(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
         """The rational number spelled by the argument."""
-        return value if isinstance(value, Fraction) else parse_rational(value, param.opts[0] if param else "number")
+        return (
+            value
+            if isinstance(value, Fraction)
+            else parse_rational(value, param.opts[0] if param else "number")
+        )
 
 
 class ManyCommand(click.Command):
@@ -72,18 +78,40 @@ def cli() -> None:
 
 
 @cli.command(cls=ManyCommand)
-@click.option("--rho", type=Rational(), multiple=True, required=True, help="Norm budget; several may follow one --rho.")
+@click.option(
+    "--rho", type=Rational(), multiple=True, required=True, help="Norm budget; several may follow one --rho."
+)
 @click.option("--a", default=2, show_default=True, help="Tokens before the string.")
 @click.option("--b", default=3, show_default=True, help="Tokens between the string and its copy, at least 2.")
-@click.option("--d", type=int, default=None, help="RoPE dimension [default: least multiple of 4 >= 100 + 4a + 4b].")
+@click.option(
+    "--d", type=int, default=None, help="RoPE dimension [default: least multiple of 4 >= 100 + 4a + 4b]."
+)
 @click.option("--draws", default=20, show_default=True, help="Frequency draws for each norm budget.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="Directory for certificates, weights and check.json; reused when resumed.")
-@click.option("--beyond-theorem", is_flag=True, help="Run outside the theorem's hypotheses too, and label the claims so.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Directory for certificates, weights and check.json; reused when resumed.",
+)
+@click.option(
+    "--beyond-theorem",
+    is_flag=True,
+    help="Run outside the theorem's hypotheses too, and label the claims so.",
+)
 @json_option
 @click.pass_context
 def check(
-    ctx: click.Context, rho: tuple[Fraction, ...], a: int, b: int, d: int | None, draws: int, seed: int, out: Path | None, beyond_theorem: bool, as_json: bool
+    ctx: click.Context,
+    rho: tuple[Fraction, ...],
+    a: int,
+    b: int,
+    d: int | None,
+    draws: int,
+    seed: int,
+    out: Path | None,
+    beyond_theorem: bool,
+    as_json: bool,
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
     parameters = CheckParameters(rho, a, b, d, draws, seed, beyond_theorem)
@@ -102,8 +130,16 @@ def bound() -> None:
 
 
 @bound.command("grid")
-@click.option("--frequencies", "file", type=click.Path(path_type=Path), default=None, help="JSON file of row and column frequencies.")
-@click.option("--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position.")
+@click.option(
+    "--frequencies",
+    "file",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="JSON file of row and column frequencies.",
+)
+@click.option(
+    "--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position."
+)
 @click.option("--d", type=int, default=None, help="RoPE dimension, with --base.")
 @click.option("--scale", type=Rational(), required=True, help="Score scale S.")
 @click.option("--a", type=int, required=True, help="Tokens before the string.")
@@ -112,7 +148,15 @@ def bound() -> None:
 @json_option
 @click.pass_context
 def bound_grid(
-    ctx: click.Context, file: Path | None, base: Fraction | None, d: int | None, scale: Fraction, a: int, b: int, limit: int, as_json: bool
+    ctx: click.Context,
+    file: Path | None,
+    base: Fraction | None,
+    d: int | None,
+    scale: Fraction,
+    a: int,
+    b: int,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every string."""
     frequencies = _chosen_frequencies(file, base, d)
@@ -133,10 +177,19 @@ def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
     """Check certificates with the independent checker, and print the statements that it derives itself."""
     verdicts = [_verdict(file) for file in files]
     if as_json:
-        _print_json({"files": [{"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason} for v in verdicts]})
+        _print_json(
+            {
+                "files": [
+                    {"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason}
+                    for v in verdicts
+                ]
+            }
+        )
     else:
         for v in verdicts:
-            click.echo(f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}\n          {v.statement if v.accepted else v.reason}")
+            click.echo(
+                f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}\n          {v.statement if v.accepted else v.reason}"
+            )
     ctx.exit(0 if all(v.accepted for v in verdicts) else 1)
 
 
@@ -160,7 +213,9 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
         return read_grid_frequencies(file)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
-    raise InputError("--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D")
+    raise InputError(
+        "--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D"
+    )
 
 
 @contextmanager
@@ -182,26 +237,42 @@ def _print_claims(claims: list[Claim], out: Path | None) -> None:
     for column in ("claim", "label", "method", "status", "expected", "statement"):
         table.add_column(column, overflow="fold", no_wrap=column == "status")
     for claim in claims:
-        status = Text(claim.status if claim.as_expected else f"{claim.status} (!)", style=_STYLES[claim.status])
-        table.add_row(claim.id, claim.label, claim.method, status, claim.expected or "either", claim.statement)
+        status = Text(
+            claim.status if claim.as_expected else f"{claim.status} (!)", style=_STYLES[claim.status]
+        )
+        table.add_row(
+            claim.id, claim.label, claim.method, status, claim.expected or "either", claim.statement
+        )
     console.print(table)
     surprises = sum(not claim.as_expected for claim in claims)
     seconds = sum(claim.seconds for claim in claims)
     console.print(f"{len(claims)} claims, {surprises} not as expected, {seconds:.1f} s.", highlight=False)
-    where = f"Certificates and weights are in {out}; check them with: copycert verify {out}/*.json" if out else "Certificates were checked and thrown away; --out DIR keeps them."
+    where = (
+        f"Certificates and weights are in {out}; check them with: copycert verify {out}/*.json"
+        if out
+        else "Certificates were checked and thrown away; --out DIR keeps them."
+    )
     console.print(where, highlight=False, soft_wrap=True)
 
 
 def _print_bound(found: LengthBound) -> None:
     if found.exceeds_limit:
-        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan).")
+        click.echo(
+            f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan)."
+        )
     elif found.length is not None:
-        click.echo(f"PROVED: every string of every length <= {found.length} is copied, and not every string of length {found.length + 1}.")
+        click.echo(
+            f"PROVED: every string of every length <= {found.length} is copied, and not every string of length {found.length + 1}."
+        )
     else:
         upper = "unknown" if found.upper is None else found.upper
-        click.echo(f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between {found.lower} and {upper}.")
+        click.echo(
+            f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between {found.lower} and {upper}."
+        )
     if found.fails is not None:
-        click.echo(f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol {found.fails.flip_position}; step {found.fails.step} is wrong.")
+        click.echo(
+            f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol {found.fails.flip_position}; step {found.fails.step} is wrong."
+        )
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
 
 

@@ -30,7 +30,10 @@ def grid_positions_one_by_one(tokens: list[int], newline: int | None) -> list[tu
     return positions
 
 
-@given(st.lists(st.lists(st.integers(0, 4), min_size=7, max_size=7), min_size=1, max_size=4), st.sampled_from([None, 0, 3]))
+@given(
+    st.lists(st.lists(st.integers(0, 4), min_size=7, max_size=7), min_size=1, max_size=4),
+    st.sampled_from([None, 0, 3]),
+)
 def test_grid_positions_agree_with_the_definition(batch: list[list[int]], newline: int | None) -> None:
     rows, columns = grid_positions(np.array(batch, dtype=np.int64), newline)
     for tokens, row, column in zip(batch, rows.tolist(), columns.tolist(), strict=True):
@@ -73,14 +76,20 @@ def test_token_lists_may_hold_newlines_and_data_anywhere() -> None:
     tokens = task.sequences(np.array([[1, 0]], dtype=np.int64))
     assert tokens.tolist() == [[2, 0, 2, 1, 0, 1, 2, 2, 1]]
     rows, columns = grid_positions(tokens, task.newline)
-    assert list(zip(rows[0].tolist(), columns[0].tolist(), strict=True)) == grid_positions_one_by_one(tokens[0].tolist(), 2)
+    assert list(zip(rows[0].tolist(), columns[0].tolist(), strict=True)) == grid_positions_one_by_one(
+        tokens[0].tolist(), 2
+    )
     assert shift_positions(tokens).tolist() == [list(range(9))]
 
 
-@pytest.mark.parametrize("distribution", ["uniform", "imbalanced", "recursive-flip", "repeat-structure", "single-flip"])
+@pytest.mark.parametrize(
+    "distribution", ["uniform", "imbalanced", "recursive-flip", "repeat-structure", "single-flip"]
+)
 def test_distributions_are_seeded_across_processes(distribution: str) -> None:
     here = sample_strings(distribution, 23, 3, seed=5)
-    code = f"from theory import sample_strings; print(sample_strings({distribution!r}, 23, 3, seed=5).tolist())"
+    code = (
+        f"from theory import sample_strings; print(sample_strings({distribution!r}, 23, 3, seed=5).tolist())"
+    )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert here.tolist() == eval(there)
     assert here.shape == (3, 23)

@@ -44,7 +44,9 @@ def slow_length(frequencies: GridFrequencies, scale: Fraction, a: int, b: int, l
     columns, rows = [mp_turns(f) for f in frequencies.column], [mp_turns(f) for f in frequencies.row]
 
     def weight(row: int, column: int) -> mpmath.mpf:
-        lost = sum(1 - mpmath.cospi(2 * t * row) for t in rows) + sum(1 - mpmath.cospi(2 * t * column) for t in columns)
+        lost = sum(1 - mpmath.cospi(2 * t * row) for t in rows) + sum(
+            1 - mpmath.cospi(2 * t * column) for t in columns
+        )
         return mpmath.exp(-s * lost)
 
     before, after = [mpmath.mpf(0)], [mpmath.mpf(0)]
@@ -58,7 +60,11 @@ def slow_length(frequencies: GridFrequencies, scale: Fraction, a: int, b: int, l
 
 @settings(max_examples=40)
 @given(
-    st.integers(0, 10**6), st.sampled_from([4, 8]), st.integers(1, 4), st.integers(2, 6), st.fractions(Fraction(1, 2), 40, max_denominator=50)
+    st.integers(0, 10**6),
+    st.sampled_from([4, 8]),
+    st.integers(1, 4),
+    st.integers(2, 6),
+    st.fractions(Fraction(1, 2), 40, max_denominator=50),
 )
 def test_exact_bound_agrees_with_a_slow_scan(seed: int, d: int, a: int, b: int, scale: Fraction) -> None:
     frequencies = draw_grid_frequencies(d, seed, 0, bits=64)
@@ -128,7 +134,9 @@ def near_tie_scale(digits: int) -> tuple[Fraction, Fraction]:
     """Scales just below and above the one at which length 3 ties at step 3, its worst: (e(1) + e(2)) (1 + exp(-2S)) = 1 for TIE, a = 2, b = 3."""
     mpmath.mp.dps = digits + 30
     costs = [1 - mpmath.cospi(2 * mp_turns(TIE.column[0]) * k) for k in (1, 2)]
-    s = mpmath.findroot(lambda s: sum(mpmath.exp(-s * cost) for cost in costs) * (1 + mpmath.exp(-2 * s)) - 1, 1)
+    s = mpmath.findroot(
+        lambda s: sum(mpmath.exp(-s * cost) for cost in costs) * (1 + mpmath.exp(-2 * s)) - 1, 1
+    )
     below = Fraction(int(mpmath.floor(s * mpmath.mpf(10) ** digits)), 10**digits)
     return below, below + Fraction(1, 10**digits)
 
@@ -148,13 +156,19 @@ def test_a_tie_beyond_the_precision_is_undecided_not_guessed() -> None:
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 10**6), st.sampled_from([4, 8, 12]), st.integers(-5, 6), st.integers(1, 40), st.booleans())
-def test_the_float_scan_misses_no_resonance(seed: int, d: int, magnitude: int, cut: int, tilted: bool) -> None:
+@given(
+    st.integers(0, 10**6), st.sampled_from([4, 8, 12]), st.integers(-5, 6), st.integers(1, 40), st.booleans()
+)
+def test_the_float_scan_misses_no_resonance(
+    seed: int, d: int, magnitude: int, cut: int, tilted: bool
+) -> None:
     frequencies = draw_grid_frequencies(d, seed, 0)
     scale = Fraction(10) ** magnitude
     tilt = scale / 7 if tilted else Fraction(0)
     m = d // 4
-    score = GridScore(frequencies, ((scale, Fraction(0)),) * m, ((scale, tilt),) * m, (-1, 2) if tilted else (0, 0), 2, 3)
+    score = GridScore(
+        frequencies, ((scale, Fraction(0)),) * m, ((scale, tilt),) * m, (-1, 2) if tilted else (0, 0), 2, 3
+    )
     listed = columns_below(score, cut, 401, 10**6)
     assert listed is not None and len(set(listed)) == len(listed)
     # Nothing below the cut is missed, and little above it is listed.

@@ -49,7 +49,9 @@ def test_ball_volume_is_two_sided_right(m: int, delta: float) -> None:
     """Above the truth, by no more than the curvature of the cosine and the cube's corners allow; half the exponent is rejected."""
     exact = Fraction(delta).limit_denominator(1000)
     bound = float(resonance_bound(m, exact))
-    interval = binomtest(sampled_resonances(m, delta), SAMPLES).proportion_ci(confidence_level=0.9999, method="exact")
+    interval = binomtest(sampled_resonances(m, delta), SAMPLES).proportion_ci(
+        confidence_level=0.9999, method="exact"
+    )
     # 1 - cos(2 pi x) >= 8 x^2 is lossy by pi^2/4 near 0, so the probability is the bound over (pi/2)^m, a little more.
     truth = bound / (np.pi / 2) ** m
     assert interval.low <= truth * (1 + delta) and truth * (1 - 0.01) <= interval.high
@@ -59,8 +61,16 @@ def test_ball_volume_is_two_sided_right(m: int, delta: float) -> None:
 
 
 @settings(max_examples=60)
-@given(st.integers(28, 400), st.fractions(Fraction(1, 100), 60), st.sampled_from(["paper", "three-tokens"]), st.integers(1, 10), st.integers(2, 10))
-def test_the_inequality_chain_holds_point_by_point(m: int, above: Fraction, budget: str, a: int, b: int) -> None:
+@given(
+    st.integers(28, 400),
+    st.fractions(Fraction(1, 100), 60),
+    st.sampled_from(["paper", "three-tokens"]),
+    st.integers(1, 10),
+    st.integers(2, 10),
+)
+def test_the_inequality_chain_holds_point_by_point(
+    m: int, above: Fraction, budget: str, a: int, b: int
+) -> None:
     """The universal claim, evaluated without the chain at single points: d/rho is never exceeded."""
     a, b = min(a, max(1, m - 27)), 2 if m < 40 else b
     d = 4 * m
@@ -69,7 +79,10 @@ def test_the_inequality_chain_holds_point_by_point(m: int, above: Fraction, budg
     rho = Fraction(d**2) * (1 + above)
     exponent = {"paper": Fraction(1, 12), "three-tokens": Fraction(1, 3)}[budget]
     with working_precision(256):
-        assert failure_bound(paper_length(rho, d, exponent), rho, d, a, b, budget) < arb(d) / arb(rho.numerator) * rho.denominator
+        assert (
+            failure_bound(paper_length(rho, d, exponent), rho, d, a, b, budget)
+            < arb(d) / arb(rho.numerator) * rho.denominator
+        )
 
 
 def test_corner_decides_where_the_constants_break() -> None:
@@ -94,7 +107,9 @@ def test_needed_separation_is_enough() -> None:
         worst = (length - 1) * weight + (length - 1) * weight * weight + weight
         assert worst < 1
         with working_precision(128):
-            assert abs((-needed_separation(length, Fraction(7)) * 7).exp() * (length + 1) - 1) < arb(2) ** -100
+            assert (
+                abs((-needed_separation(length, Fraction(7)) * 7).exp() * (length + 1) - 1) < arb(2) ** -100
+            )
 
 
 def test_length_with_failure_brackets_the_probability() -> None:
@@ -122,12 +137,17 @@ def test_failure_bound_is_above_the_sampled_frequency_of_failures() -> None:
 def test_typical_length_is_near_the_median() -> None:
     """A sampled statement: median n* over (2 pi S)^(d/8) stays within a factor of two."""
     for d, scale in ((4, Fraction(900)), (8, Fraction(60)), (12, Fraction(20))):
-        lengths = sorted(exact_length(ideal_grid_score(draw_grid_frequencies(d, 1, k, 128), scale, 2, 3)).lower for k in range(21))
+        lengths = sorted(
+            exact_length(ideal_grid_score(draw_grid_frequencies(d, 1, k, 128), scale, 2, 3)).lower
+            for k in range(21)
+        )
         typical = float(TYPICAL_LENGTH.ball(S=scale, d=d))
         assert 0.5 < lengths[10] / typical < 2
 
 
-@pytest.mark.parametrize(("rho", "d", "expected"), [(20000, 120, 1024 * 10**40), (27, 4, 3), (26, 4, 2), (10, 12, 10), (2, 4, 1)])
+@pytest.mark.parametrize(
+    ("rho", "d", "expected"), [(20000, 120, 1024 * 10**40), (27, 4, 3), (26, 4, 2), (10, 12, 10), (2, 4, 1)]
+)
 def test_paper_length_is_an_exact_floor(rho: int, d: int, expected: int) -> None:
     assert paper_length(Fraction(rho), d) == expected
 
@@ -150,11 +170,19 @@ def test_cosine_lemma() -> None:
 @given(st.sampled_from(CLOSED_FORMS), st.integers(1, 40), st.integers(1, 40))
 def test_closed_forms_agree_with_mpmath(form, p: int, q: int) -> None:  # type: ignore[no-untyped-def]
     mpmath.mp.prec = 200
-    values = {symbol.name: Fraction(p + k, q) for k, symbol in enumerate(sorted(form.expression.free_symbols, key=str))}
+    values = {
+        symbol.name: Fraction(p + k, q)
+        for k, symbol in enumerate(sorted(form.expression.free_symbols, key=str))
+    }
     with working_precision(128):
         enclosure = form.ball(**values)
     function = sympy.lambdify(list(form.expression.free_symbols), form.expression, "mpmath")
-    exact = function(*(mpmath.mpf(values[s.name].numerator) / values[s.name].denominator for s in form.expression.free_symbols))
+    exact = function(
+        *(
+            mpmath.mpf(values[s.name].numerator) / values[s.name].denominator
+            for s in form.expression.free_symbols
+        )
+    )
     with working_precision(200):
         assert abs(enclosure - arb(str(exact))) <= abs(enclosure) * arb(2) ** -110
     assert form.latex() and form.label in ("paper", "reconstructed", "new")
@@ -175,7 +203,9 @@ def test_every_draw_fails_by_dirichlets_ceiling(seed: int, d: int, scale: int, t
     m = d // 4
     tilt = Fraction(scale, 3) if tilted else Fraction(0)
     frequencies = draw_grid_frequencies(d, seed, 0)
-    score = GridScore(frequencies, ((Fraction(scale), Fraction(0)),) * m, ((Fraction(scale), tilt),) * m, (0, 0), 2, 3)
+    score = GridScore(
+        frequencies, ((Fraction(scale), Fraction(0)),) * m, ((Fraction(scale), tilt),) * m, (0, 0), 2, 3
+    )
     amplitude = m * Fraction(scale) + (m * tilt if tilted else 0)
     ceiling = dirichlet_ceiling(d, amplitude)
     found = exact_length(score, ceiling.fails_at)
@@ -194,6 +224,10 @@ def test_the_ceiling_would_notice_a_bound_made_too_large() -> None:
 def test_norm_ceiling_and_its_inputs() -> None:
     assert norm_ceiling(120, Fraction(20000)) == dirichlet_ceiling(120, Fraction(20000) ** 4 / 8)
     assert norm_ceiling(120, Fraction(20000)).q ** 2 > 2 * np.pi**2 * 20000**4 / 8 / np.log(2)
-    for call in (lambda: norm_ceiling(120, Fraction(0)), lambda: dirichlet_ceiling(6, Fraction(1)), lambda: dirichlet_ceiling(8, Fraction(-1))):
+    for call in (
+        lambda: norm_ceiling(120, Fraction(0)),
+        lambda: dirichlet_ceiling(6, Fraction(1)),
+        lambda: dirichlet_ceiling(8, Fraction(-1)),
+    ):
         with pytest.raises(InputError):
             call()

@@ -35,7 +35,11 @@ def exact_min_gram_schmidt_square(basis: list[list[int]]) -> Fraction:
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 6).flatmap(lambda n: st.lists(st.lists(st.integers(-50, 50), min_size=n, max_size=n), min_size=n, max_size=n)))
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.lists(st.lists(st.integers(-50, 50), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
 def test_gram_schmidt_bound_is_below_and_tight(basis: list[list[int]]) -> None:
     with working_precision(256):
         bound = min_gram_schmidt_square(tuple(tuple(row) for row in basis))
@@ -60,7 +64,9 @@ def test_separation_is_below_the_least_cost(seed: int, d: int, reach: int) -> No
 
 def test_separation_is_not_vacuous() -> None:
     # At 30 frequencies and 10^43 columns the least C is near (10^-43)^(2/30): the certified value must be of that order.
-    lattice = certify_length(ideal_grid_score(draw_grid_frequencies(120, 0, 0), Fraction(10**14), 2, 3), 10**43)
+    lattice = certify_length(
+        ideal_grid_score(draw_grid_frequencies(120, 0, 0), Fraction(10**14), 2, 3), 10**43
+    )
     assert lattice is not None
     assert lattice.separation(10**43) > arb("1e-3")
 
