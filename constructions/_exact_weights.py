@@ -20,8 +20,7 @@ def exact_product(matrix: Tensor, vector: Row) -> Row:
     columns = {index: entry for index, entry in enumerate(vector) if entry}
     picked = matrix[:, list(columns)].double().tolist()
     return [
-        sum((Fraction(w) * x for w, x in zip(row, columns.values(), strict=True) if w), Fraction(0))
-        for row in picked
+        sum((Fraction(w) * x for w, x in zip(row, columns.values(), strict=True) if w), Fraction(0)) for row in picked
     ]
 
 

@@ -39,9 +39,12 @@ class Replay:
 def score_error_bound(score: GridScore, dtype: torch.dtype) -> float:
     """Bound of the error of one attention score of the torch model in `dtype`.
 
-    A rotated coordinate is off by the angle error, the cosine's own (two units in the last place assumed of the library, after the float64 angle), and three roundings; a score is a dot product of
-    two rotated vectors. With u the unit roundoff and W the sum of |q_f| |k_f| over pairs, the error is at most `W (2 sqrt 2 (ANGLE_ERROR + 2^-51 + 5u) + (d + 2) u) (1 + 2^-10)`.
-    Method: float+bound, resting on that assumption about sine and cosine; used only to decide whether a replay can be conclusive.
+    A rotated coordinate is off by the angle error, the cosine's own (two units in the last place assumed of the
+    library, after the float64 angle), and three roundings; a score is a dot product of two rotated vectors. With u the
+    unit roundoff and W the sum of |q_f| |k_f| over pairs, the error is at most `W (2 sqrt 2 (ANGLE_ERROR + 2^-51 + 5u)
+    + (d + 2) u) (1 + 2^-10)`.
+    Method: float+bound, resting on that assumption about sine and cosine; used only to decide whether a replay can be
+    conclusive.
     """
     unit = torch.finfo(dtype).eps / 2
     amplitudes = [(float(a), float(b)) for a, b in (*score.row, *score.column)]
@@ -51,7 +54,9 @@ def score_error_bound(score: GridScore, dtype: torch.dtype) -> float:
 
 
 def conclusive(weights: StepWeights, error: float, tokens: int, dtype: torch.dtype) -> bool:
-    """Can no perturbation of the scores by `error` each, and no rounding of the sums, change the sign of right - wrong?"""
+    """Can no perturbation of the scores by `error` each, and no rounding of the sums, change the sign of right -
+    wrong?
+    """
     unit = torch.finfo(torch.promote_types(dtype, torch.float32)).eps / 2
     if error > 1e17:
         return False
@@ -75,9 +80,7 @@ def replay(copier: GridCopier, string: Int64[np.ndarray, " n"], step: int) -> Re
     dtype = copier.model.readout.weight.dtype
     if query + 1 <= LONGEST_MARGIN:
         score = copier.score()
-        if not conclusive(
-            step_weights(score, string, step), score_error_bound(score, dtype), query + 1, dtype
-        ):
+        if not conclusive(step_weights(score, string, step), score_error_bound(score, dtype), query + 1, dtype):
             return Replay(False, None, f"the margin is within the rounding error of {dtype}")
     tokens = torch.from_numpy(copier.task.sequences(string[None])[0, : query + 1])
     with torch.inference_mode():
@@ -87,7 +90,8 @@ def replay(copier: GridCopier, string: Int64[np.ndarray, " n"], step: int) -> Re
 
 
 def greedy_copy(copier: GridCopier, strings: Int64[np.ndarray, "count n"]) -> Int64[np.ndarray, "count n"]:
-    """The model's answer at every step under teacher forcing; -1 where the two logits are equal. Exact match holds iff it equals `strings`.
+    """The model's answer at every step under teacher forcing; -1 where the two logits are equal. Exact match holds iff
+    it equals `strings`.
 
     Cost: O(n^2 d) a string.
     """

@@ -41,7 +41,9 @@ class Space:
 def linear_map(
     source: Space, target: Space, images: Mapping[str, Mapping[str, float]]
 ) -> Float64[Tensor, "target source"]:
-    """The matrix that sends each named source direction to the given combination of target directions, and all else to 0."""
+    """The matrix that sends each named source direction to the given combination of target directions, and all else
+    to 0.
+    """
     matrix = torch.zeros(target.width, source.width, dtype=torch.float64)
     for name, image in images.items():
         matrix[:, source.index(name)] = target.vector(image)

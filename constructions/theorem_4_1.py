@@ -1,21 +1,31 @@
 """Theorem 4.1: one attention layer with 2D-RoPE copies. The weights, and the derivation beside them.
 
-*Claim* (paper). For d >= 100 + 4a + 4b divisible by 4 and rho > d^2, random frequencies allow with probability >= 1 - d/rho a one-layer model with parameter norm <= rho that copies every binary string of length <= rho^(d/12).
+*Claim* (paper). For d >= 100 + 4a + 4b divisible by 4 and rho > d^2, random frequencies allow with probability >= 1 -
+d/rho a one-layer model with parameter norm <= rho that copies every binary string of length <= rho^(d/12).
 
-*Construction* (reconstructed from section 4.5.2). In the theory layout the symbol s_i stands at (0, a+i-1) and the query of step i at (1, b+i-3): the wanted key is at the fixed relative position (-1, a+2-b).
+*Construction* (reconstructed from section 4.5.2). In the theory layout the symbol s_i stands at (0, a+i-1) and the
+query of step i at (1, b+i-3): the wanted key is at the fixed relative position (-1, a+2-b).
 
-- *residual space*: `asks and answers`, the same for every embedded token, and `symbol`, +1 for the token 0 and -1 for the token 1 (times a small weight). Nothing else.
-- *query* of every embedded token: the unit vector of each rotary pair turned by beta * wanted; *key*: the unit vector unturned. Then the score at relative position r is `S sum_f cos(beta_f (r - wanted))`: largest exactly at the wanted key.
+- *residual space*: `asks and answers`, the same for every embedded token, and `symbol`, +1 for the token 0 and -1 for
+  the token 1 (times a small weight). Nothing else.
+- *query* of every embedded token: the unit vector of each rotary pair turned by beta * wanted; *key*: the unit vector
+  unturned. Then the score at relative position r is `S sum_f cos(beta_f (r - wanted))`: largest exactly at the wanted
+  key.
 - *value*: reads `symbol`; the read-out gives it to output 0 and its negative to output 1.
 
-With embedding weight alpha, query and key weight kappa, S = alpha^2 kappa^2 and the squared norm is V alpha^2 + d kappa^2 + (symbol, value, output, read-out: below 2^-42 of rho^2). V alpha^2 = d kappa^2 = rho^2/2 maximises S = rho^4/(4 V d).
+With embedding weight alpha, query and key weight kappa, S = alpha^2 kappa^2 and the squared norm is V alpha^2 + d
+kappa^2 + (symbol, value, output, read-out: below 2^-42 of rho^2). V alpha^2 = d kappa^2 = rho^2/2 maximises S =
+rho^4/(4 V d).
 
-*Budgets.* `paper`: all V = a+b+2 tokens are embedded. `three-tokens` (new): only 0, 1 and B_b ever ask and only 0 and 1 must be found; the other tokens have embedding 0, so score 0 and value 0: they take part of the attention and
-change no sign. V = 3 makes S = rho^4/(12 d).
+*Budgets.* `paper`: all V = a+b+2 tokens are embedded. `three-tokens` (new): only 0, 1 and B_b ever ask and only 0 and 1
+must be found; the other tokens have embedding 0, so score 0 and value 0: they take part of the attention and change no
+sign. V = 3 makes S = rho^4/(12 d).
 
-*Why it copies.* Output 0 minus output 1 has the sign of sum over data tokens seen of exp(score) * (+1 for 0, -1 for 1). theory/_length_scan.py turns this into the exact condition on the length.
+*Why it copies.* Output 0 minus output 1 has the sign of sum over data tokens seen of exp(score) * (+1 for 0, -1 for 1).
+theory/_length_scan.py turns this into the exact condition on the length.
 
-*b = 1.* The newline itself asks at step 1, n columns away from s_1 in its own row: no fixed offset serves. `build` refuses it unless told otherwise.
+*b = 1.* The newline itself asks at step 1, n columns away from s_1 in its own row: no fixed offset serves. `build`
+refuses it unless told otherwise.
 """
 
 from __future__ import annotations
@@ -101,9 +111,7 @@ class GridCopier:
                 "these",
                 "a position-only model: one query, one key, opposite values for 0 and 1, others 0",
             )
-        amplitudes = [
-            _amplitude(queries[0][i : i + 2], keys[0][i : i + 2]) for i in range(0, len(queries[0]), 2)
-        ]
+        amplitudes = [_amplitude(queries[0][i : i + 2], keys[0][i : i + 2]) for i in range(0, len(queries[0]), 2)]
         rows = len(self.frequencies.row)
         wanted = (WANTED_ROW, wanted_column(self.task.a, self.task.b))
         return GridScore(
@@ -117,13 +125,12 @@ class GridCopier:
 
     def _exact_heads(self) -> tuple[list[list[Fraction]], list[list[Fraction]], list[Fraction]]:
         """Query and key of each token, and the logit of 0 minus the logit of 1 that its value adds; exact."""
-        attention = self.model.blocks[0].attention
+        attention = self.model.block(0).attention
         tokens = exact_matrix(self.model.embedding.weight)
         queries = [exact_product(attention.query.weight, token) for token in tokens]
         keys = [exact_product(attention.key.weight, token) for token in tokens]
         values = [
-            exact_product(attention.output.weight, exact_product(attention.value.weight, token))
-            for token in tokens
+            exact_product(attention.output.weight, exact_product(attention.value.weight, token)) for token in tokens
         ]
         logits = [exact_product(self.model.readout.weight, value) for value in values]
         return queries, keys, [zero - one for zero, one in logits]
@@ -145,7 +152,7 @@ class GridCopier:
         return save_weights(path, self.model.state_dict(), self.metadata())
 
 
-def build(
+def build_grid_copier(
     rho: Fraction | int,
     d: int,
     a: int,
@@ -174,9 +181,7 @@ def build(
     if not allow_single_b:
         require_two_after(b)
     if frequencies.head_width != d:
-        raise InputError(
-            "frequencies", f"{len(frequencies.row)} + {len(frequencies.column)}", f"d/2 = {d // 2} in all"
-        )
+        raise InputError("frequencies", f"{len(frequencies.row)} + {len(frequencies.column)}", f"d/2 = {d // 2} in all")
     rho = Fraction(rho)
     embedded = embedded_tokens(budget, a, b)
     _require_representable(rho)
@@ -198,9 +203,7 @@ def value_weight(rho: Fraction) -> float:
 
 def _require_representable(rho: Fraction) -> None:
     if not Fraction(1, 10**6) <= rho <= 10**60:
-        raise InputError(
-            "rho", str(rho), "a number from 1e-6 to 1e60, so that weights and scores are float64 numbers"
-        )
+        raise InputError("rho", str(rho), "a number from 1e-6 to 1e60, so that weights and scores are float64 numbers")
 
 
 def _config(task: CopyTask, d: int) -> TransformerConfig:
@@ -224,18 +227,15 @@ def _weights(
     head = rotary_pairs(len(frequencies.row), len(frequencies.column))
     value, logits = Space(("vote",), 1), Space(("0", "1"), 2)
     everyone = range(task.vocabulary_size) if budget == "paper" else (0, 1, task.infix[-1])
-    vote = {0: small, 1: -small}
-    embedding = torch.stack([
-        residual.vector({ASKS: alpha if token in everyone else 0.0, SYMBOL: vote.get(token, 0.0)}) for token in range(task.vocabulary_size)
-    ])  # fmt: skip
+    symbols = {0: small, 1: -small}
+    embedding = [
+        residual.vector({ASKS: alpha if token in everyone else 0.0, SYMBOL: symbols.get(token, 0.0)})
+        for token in range(task.vocabulary_size)
+    ]
     return {
-        "embedding.weight": embedding,
-        "blocks.0.attention.query.weight": linear_map(
-            residual, head, {ASKS: _turned_units(frequencies, task, kappa)}
-        ),
-        "blocks.0.attention.key.weight": linear_map(
-            residual, head, {ASKS: dict.fromkeys(head.names[0::2], kappa)}
-        ),
+        "embedding.weight": torch.stack(embedding),
+        "blocks.0.attention.query.weight": linear_map(residual, head, {ASKS: _turned_units(frequencies, task, kappa)}),
+        "blocks.0.attention.key.weight": linear_map(residual, head, {ASKS: dict.fromkeys(head.names[0::2], kappa)}),
         "blocks.0.attention.value.weight": linear_map(residual, value, {SYMBOL: {"vote": small}}),
         "blocks.0.attention.output.weight": linear_map(value, residual, {"vote": {SYMBOL: small}}),
         "readout.weight": linear_map(residual, logits, {SYMBOL: {"0": small, "1": -small}}),
@@ -243,7 +243,9 @@ def _weights(
 
 
 def _turned_units(frequencies: GridFrequencies, task: CopyTask, kappa: float) -> dict[str, float]:
-    """The query: each pair's unit vector turned by beta * wanted, so that it meets the key at the wanted position unturned."""
+    """The query: each pair's unit vector turned by beta * wanted, so that it meets the key at the wanted position
+    unturned.
+    """
     turned: dict[str, float] = {}
     axes = (
         ("row", frequencies.row, WANTED_ROW),
@@ -271,7 +273,7 @@ def _load(model: Transformer, weights: dict[str, Tensor]) -> None:
     model.load_state_dict(weights, strict=True)
 
 
-def load(path: Path) -> GridCopier:
+def load_grid_copier(path: Path) -> GridCopier:
     """A copier from its weights file, in the dtype it was saved in.
 
     Raises:
@@ -282,11 +284,7 @@ def load(path: Path) -> GridCopier:
         task = theory_task(metadata["a"], metadata["b"])
         frequencies = grid_frequencies_from_document(metadata["frequencies"])
         config = TransformerConfig.from_document(metadata["config"])
-        model = (
-            Transformer(config, frequencies, task.newline)
-            .to(tensors["readout.weight"].dtype)
-            .requires_grad_(False)
-        )
+        model = Transformer(config, frequencies, task.newline).to(tensors["readout.weight"].dtype).requires_grad_(False)
         _load(model, tensors)
         return GridCopier(model, task, frequencies, Fraction(metadata["rho"]), metadata["budget"])
     except (KeyError, TypeError, RuntimeError, ValueError) as error:

@@ -37,7 +37,9 @@ class OnlineSoftmax:
         self.sum = torch.zeros((*shape, value_width), dtype=self.dtype, device=queries.device)
 
     def add(self, block: KeysValues, first_query: int, score_scale: float) -> None:
-        """Take in a block of keys; query number j of this batch stands at index first_query + j and sees keys up to it."""
+        """Take in a block of keys; query number j of this batch stands at index first_query + j and sees keys up to
+        it.
+        """
         scores = (self.queries @ block.keys.transpose(-1, -2)).to(self.dtype)
         if score_scale != 1:
             scores *= score_scale
@@ -63,8 +65,9 @@ class OnlineSoftmax:
 class Attention(nn.Module):
     """One attention layer: queries and keys turned by 2D-RoPE (row pairs first, then column pairs), values, output map.
 
-    A head has `2 (rows + columns)` coordinates, pair f being coordinates (2f, 2f+1). Parameters: `query`, `key` [heads head_width, model_width],
-    `value` [heads value_width, model_width], `output` [model_width, heads value_width], no biases.
+    A head has `2 (rows + columns)` coordinates, pair f being coordinates (2f, 2f+1). Parameters: `query`, `key` [heads
+    head_width, model_width], `value` [heads value_width, model_width], `output` [model_width, heads value_width], no
+    biases.
 
     Args:
         model_width: width of the residual stream.
@@ -100,9 +103,7 @@ class Attention(nn.Module):
         self.value = nn.Linear(model_width, heads * value_width, bias=False)
         self.output = nn.Linear(heads * value_width, model_width, bias=False)
 
-    def keys_values(
-        self, x: Float[Tensor, "batch block model_width"], positions: Positions, start: int
-    ) -> KeysValues:
+    def keys_values(self, x: Float[Tensor, "batch block model_width"], positions: Positions, start: int) -> KeysValues:
         """Rotated keys and values of a block of tokens that begins at index `start`."""
         return KeysValues(start, self._rotated(self.key(x), positions), self._split(self.value(x)))
 
@@ -118,7 +119,10 @@ class Attention(nn.Module):
         blocks: Iterable[KeysValues],
         first_query: int,
     ) -> Float[Tensor, "batch queries model_width"]:
-        """Output of the layer for consecutive queries, the first of them at index `first_query`. Cost: O(queries keys)."""
+        """Output of the layer for consecutive queries, the first of them at index `first_query`.
+
+        Cost: O(queries keys).
+        """
         softmax = OnlineSoftmax(queries, self.value_width)
         last_query = first_query + queries.shape[-2] - 1
         for block in blocks:
@@ -131,14 +135,13 @@ class Attention(nn.Module):
         return out
 
     def _split(self, x: Float[Tensor, "batch block width"]) -> Float[Tensor, "batch heads block head"]:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.reshape(*x.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def _rotated(
         self, x: Float[Tensor, "batch block width"], positions: Positions
     ) -> Float[Tensor, "batch heads block head"]:
         row, column = (
-            phases(p, x.dtype)
-            for phases, p in zip((self.row_phases, self.column_phases), positions, strict=True)
+            phases(p, x.dtype) for phases, p in zip((self.row_phases, self.column_phases), positions, strict=True)
         )
         cosines, sines = (torch.cat(parts, dim=-1).unsqueeze(1) for parts in zip(row, column, strict=True))
         return rotate(self._split(x), cosines, sines)

@@ -1,7 +1,9 @@
 """RoPE phases: exact frequencies times integer positions, reduced in integers, cast last.
 
-A phase formed in the model's dtype loses its meaning at a few hundred positions in bfloat16. Here a frequency is kept as 96 bits of its fraction of a turn, in int64 buffers that `.to(dtype)` does not touch; the product with a
-position below 2^31 is reduced modulo one turn in integers, to within 3 * 2^-62 turns, and only then becomes a float64 angle in [-pi, pi).
+A phase formed in the model's dtype loses its meaning at a few hundred positions in bfloat16. Here a frequency is kept
+as 96 bits of its fraction of a turn, in int64 buffers that `.to(dtype)` does not touch; the product with a position
+below 2^31 is reduced modulo one turn in integers, to within 3 * 2^-62 turns, and only then becomes a float64 angle in
+[-pi, pi).
 """
 
 from __future__ import annotations
@@ -32,10 +34,7 @@ class RotaryPhases(nn.Module):
     def __init__(self, frequencies: tuple[Frequency, ...]) -> None:
         super().__init__()
         self.frequencies = frequencies
-        words = [
-            [(f >> shift) & _MASK for shift in (2 * _WORD, _WORD, 0)]
-            for f in map(_fraction_bits, frequencies)
-        ]
+        words = [[(f >> shift) & _MASK for shift in (2 * _WORD, _WORD, 0)] for f in map(_fraction_bits, frequencies)]
         self.register_buffer("words", torch.tensor(words, dtype=torch.int64).reshape(-1, 3), persistent=False)
 
     def angles(self, positions: Int64[Tensor, "*batch length"]) -> Float[Tensor, "*batch length pairs"]:

@@ -1,14 +1,14 @@
 """The transformer that the constructions are loaded into, and that trained models share.
 
-Per layer `x <- x + attention(norm(x))` with a residual, `x <- attention(norm(x))` without; then `logits = readout(norm(x))`. The norms are RMSNorms with a gain and
-are each optional. Attention only: no MLP, no biases.
+Per layer `x <- x + attention(norm(x))` with a residual, `x <- attention(norm(x))` without; then `logits =
+readout(norm(x))`. The norms are RMSNorms with a gain and are each optional. Attention only: no MLP, no biases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -84,16 +84,12 @@ class Block(nn.Module):
             sub_norm=config.sub_norm,
         )
 
-    def key_blocks(
-        self, x: Float[Tensor, "batch length model_width"], positions: Positions
-    ) -> list[KeysValues]:
+    def key_blocks(self, x: Float[Tensor, "batch length model_width"], positions: Positions) -> list[KeysValues]:
         """Keys and values of all tokens, in blocks."""
         parts = (slice(start, start + KEY_BLOCK) for start in range(0, x.shape[1], KEY_BLOCK))
         return [self.keys_values(x[:, part], part_of(positions, part), part.start) for part in parts]
 
-    def keys_values(
-        self, x: Float[Tensor, "batch block model_width"], positions: Positions, start: int
-    ) -> KeysValues:
+    def keys_values(self, x: Float[Tensor, "batch block model_width"], positions: Positions, start: int) -> KeysValues:
         """Keys and values of one block of tokens that begins at index `start`."""
         return self.attention.keys_values(self.norm(x), positions, start)
 
@@ -125,7 +121,8 @@ class Transformer(nn.Module):
 
     Args:
         config: the shape.
-        frequencies: row and column frequencies, for every layer the same or one entry a layer. Shift positions turn the column pairs only.
+        frequencies: row and column frequencies, for every layer the same or one entry a layer. Shift positions turn the
+            column pairs only.
         newline: the token that ends a row (grid positions), or None.
 
     Raises:
@@ -147,6 +144,10 @@ class Transformer(nn.Module):
         self.norm = nn.RMSNorm(config.model_width) if config.final_norm else nn.Identity()
         self.readout = nn.Linear(config.model_width, config.outputs, bias=False)
 
+    def block(self, number: int) -> Block:
+        """Layer `number`, from 0."""
+        return cast(Block, self.blocks[number])
+
     def positions(self, tokens: Int64[Tensor, "batch length"]) -> Positions:
         """Rows and columns of the tokens, int64."""
         array = tokens.cpu().numpy()
@@ -165,18 +166,21 @@ class Transformer(nn.Module):
         """
         positions = self.positions(tokens)
         x = self.embedding(tokens)
-        for number, block in enumerate(self.blocks):
-            last = number == len(self.blocks) - 1
-            x = block(x, positions, first_query if last else 0)
+        for number in range(self.config.layers):
+            last = number == self.config.layers - 1
+            x = self.block(number)(x, positions, first_query if last else 0)
         logits: Tensor = self.readout(self.norm(x))
         return logits
 
     def last_logits(self, tokens: Int64[Tensor, " length"]) -> Float[Tensor, " outputs"]:
-        """Logits at the last token of one long sequence. One-layer models stream over the tokens, in O(block) memory beside the tokens."""
+        """Logits at the last token of one long sequence.
+
+        One-layer models stream over the tokens, in O(block) memory beside the tokens.
+        """
         if self.config.layers > 1:
-            return self(tokens[None], tokens.shape[0] - 1)[0, -1]
+            return self.forward(tokens[None], tokens.shape[0] - 1)[0, -1]
         positions = self.positions(tokens[None])
-        block = self.blocks[0]
+        block = self.block(0)
         last = tokens.shape[0] - 1
 
         def stream() -> Iterator[KeysValues]:
@@ -192,13 +196,9 @@ class Transformer(nn.Module):
 
 def _check(config: TransformerConfig, frequencies: tuple[GridFrequencies, ...]) -> None:
     if len(frequencies) != config.layers:
-        raise InputError(
-            "frequencies", f"{len(frequencies)} entries", f"one for each of the {config.layers} layers"
-        )
+        raise InputError("frequencies", f"{len(frequencies)} entries", f"one for each of the {config.layers} layers")
     for layer in frequencies:
         if layer.head_width != config.head_width:
-            raise InputError(
-                "head_width", config.head_width, f"twice the number of frequencies, {layer.head_width}"
-            )
+            raise InputError("head_width", config.head_width, f"twice the number of frequencies, {layer.head_width}")
     if config.mlp_width:
         raise InputError("mlp_width", config.mlp_width, "0: this model is attention-only")

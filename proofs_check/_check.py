@@ -1,4 +1,6 @@
-"""`copycert check`: every claim for the norm budgets given, with certificates that the independent checker has accepted."""
+"""`copycert check`: every claim for the norm budgets given, with certificates that the independent checker has
+accepted.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,16 @@ from proofs_check._theorem_4_1 import (
     BUDGETS,
     BudgetParameters,
     budget_claims,
+    require_enough_bits,
     require_theorem_range,
     theorem_d,
     universal_claims,
 )
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
+
+
+#: Where certificates and weights go below the output directory.
+CERTIFICATES = "certificates"
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class CheckParameters:
         d: RoPE dimension, or None for the least multiple of 4 >= 100 + 4a + 4b.
         draws: frequency draws for each budget.
         seed: of the draws.
+        bits: of the drawn frequencies, fractions of a turn.
         beyond_theorem: run outside the theorem's hypotheses too, labelled so.
     """
 
@@ -43,6 +51,7 @@ class CheckParameters:
     d: int | None = None
     draws: int = 20
     seed: int = 0
+    bits: int = 1024
     beyond_theorem: bool = False
 
     def __post_init__(self) -> None:
@@ -57,26 +66,33 @@ class CheckParameters:
             if rho <= 0:
                 raise InputError("rho", str(rho), "a number > 0")
             require_theorem_range(rho, self.a, self.b, self.dimension, self.beyond_theorem)
+            require_enough_bits(self.bits, rho, self.dimension)
 
     @property
     def dimension(self) -> int:
         """The RoPE dimension in force."""
         return theorem_d(self.a, self.b) if self.d is None else self.d
 
+    def for_budget(self, rho: Fraction, out: Path, tick: Callable[[], None]) -> BudgetParameters:
+        """What to check for one norm budget."""
+        return BudgetParameters(rho, self.a, self.b, self.dimension, self.draws, self.seed, self.bits, out, tick)
+
     @property
     def ticks(self) -> int:
-        """How often `tick` will be called: once a draw, budget and norm."""
+        """How often `tick` will be called: once a draw, norm budget and choice of embedded tokens."""
         return len(self.rhos) * len(BUDGETS) * self.draws
 
 
 def run_check(
     parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None
 ) -> list[Claim]:
-    """All claims, decided. Certificates and weights go to `out`; accepted certificates found there for the same weights are used again.
+    """All claims, decided. Certificates and weights go to `out`; accepted certificates found there for the same weights
+    are used again.
 
     Args:
         parameters: what to check.
-        out: directory for certificates, weights and `check.json`; made if missing. None: a temporary one, and no certificate is named.
+        out: directory for `certificates/` (with the weights) and `check.json`; made if missing. None: a temporary one, and no
+            certificate is named.
         tick: called after each draw.
 
     Raises:
@@ -84,27 +100,20 @@ def run_check(
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
     with _directory(out) as directory:
-        tasks = universal_claims(directory)
+        tasks = universal_claims(directory / CERTIFICATES)
         for rho in parameters.rhos:
-            tasks += budget_claims(
-                BudgetParameters(
-                    rho,
-                    parameters.a,
-                    parameters.b,
-                    parameters.dimension,
-                    parameters.draws,
-                    parameters.seed,
-                    directory,
-                    tick,
-                )
-            )
-        claims = [_timed(task) for task in tasks]
-        if out is None:
-            return [replace(claim, certificate=None) for claim in claims]
-        write_atomically(
-            directory / "check.json", json.dumps(check_document(parameters, claims), indent=1).encode()
-        )
+            tasks += budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
+        claims = [_located(_timed(task), kept=out is not None) for task in tasks]
+        if out is not None:
+            document = json.dumps(check_document(parameters, claims), indent=1)
+            write_atomically(directory / "check.json", document.encode())
         return claims
+
+
+def _located(claim: Claim, *, kept: bool) -> Claim:
+    """The claim with its certificate named relative to the output directory, or not at all if that is thrown away."""
+    located = f"{CERTIFICATES}/{claim.certificate}" if kept and claim.certificate else None
+    return replace(claim, certificate=located)
 
 
 def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str, object]:

@@ -19,6 +19,7 @@ from theory import (
     TYPICAL_LENGTH,
     Budget,
     InputError,
+    Label,
     LengthBound,
     SingleFlip,
     corner_signs,
@@ -34,6 +35,7 @@ from theory import (
     length_with_failure,
     norm_ceiling,
     paper_length,
+    require_at_least,
     sample_strings,
     score_scale,
     single_flip_strings,
@@ -46,6 +48,13 @@ BUDGETS: tuple[Budget, ...] = ("paper", "three-tokens")
 
 #: Exponents c of rho^(c d) for which the universal claims are made: the paper's, and ours.
 EXPONENTS: dict[Budget, Fraction] = {"paper": Fraction(1, 12), "three-tokens": Fraction(1, 3)}
+
+#: The construction without V = 3 is our reading of the paper's; with it, it is new.
+LABELS: dict[Budget, Label] = {"paper": "reconstructed", "three-tokens": "new"}
+EMBEDDED: dict[Budget, str] = {"paper": "all a+b+2 tokens", "three-tokens": "three tokens"}
+
+#: Most bits of a drawn frequency.
+LARGEST_BITS = 8192
 
 #: Lengths up to this are decided by a scan, longer ones by lattice reduction.
 SCAN_LIMIT = 1_000_000
@@ -61,7 +70,7 @@ class BudgetParameters:
     Attributes:
         rho: the norm budget.
         a, b, d: layout and RoPE dimension.
-        draws, seed: how many draws, and of which seed.
+        draws, seed, bits: how many draws, of which seed, with how many bits.
         out: directory of the certificates and weights.
         tick: called after each draw.
     """
@@ -72,6 +81,7 @@ class BudgetParameters:
     d: int
     draws: int
     seed: int
+    bits: int
     out: Path
     tick: Callable[[], None]
 
@@ -83,7 +93,9 @@ class BudgetParameters:
     @property
     def slug(self) -> str:
         """Beginning of the file names."""
-        return f"rho-{str(self.rho).replace('/', '_')}-a-{self.a}-b-{self.b}-d-{self.d}-seed-{self.seed}"
+        return (
+            f"rho-{str(self.rho).replace('/', '_')}-a-{self.a}-b-{self.b}-d-{self.d}-seed-{self.seed}-bits-{self.bits}"
+        )
 
 
 def theorem_d(a: int, b: int) -> int:
@@ -120,10 +132,19 @@ def _cosine_lemma(out: Path) -> Claim:
     certificate = "cosine-lemma.json"
     write_certificate(out / certificate, "cosine-lemma", {"delta_below": str(delta)}, {}, {"constant": 1})
     return Claim(
-        "4.1/cosine-lemma", THEOREM, "paper", "ball", "PROVED" if constant < 1 else "UNDECIDED", "PROVED",
-        "For theta uniform on [0, 2 pi] and 0 < delta < 0.1, P(cos theta >= 1 - delta) <= sqrt(delta).",
-        {"least_constant": describe(constant), "proof": "arccos(1-delta)/sqrt(delta) increases; ball at delta = 0.1"}, certificate,
-    )  # fmt: skip
+        id="4.1/cosine-lemma",
+        theorem=THEOREM,
+        label="paper",
+        method="ball",
+        status="PROVED" if constant < 1 else "UNDECIDED",
+        expected="PROVED",
+        statement="For theta uniform on [0, 2 pi] and 0 < delta < 0.1, P(cos theta >= 1 - delta) <= sqrt(delta).",
+        figures={
+            "least_constant": describe(constant),
+            "proof": "arccos(1 - delta)/sqrt(delta) increases; its value at delta = 0.1 is a ball",
+        },
+        certificate=certificate,
+    )
 
 
 def _cosine_step(out: Path) -> Claim:
@@ -132,10 +153,17 @@ def _cosine_step(out: Path) -> Claim:
     certificate = "cosine-step-counterexample.json"
     write_certificate(out / certificate, "cosine-step-counterexample", {}, {}, {"delta": str(delta)})
     return Claim(
-        "4.1/cosine-step", THEOREM, "paper", "ball", "REFUTED" if excess > 0 else "UNDECIDED", "REFUTED",
-        "A step of the printed proof: cos theta >= 1 - delta with delta < 0.1 gives theta <= sqrt(2 delta) or theta >= 2 pi - sqrt(2 delta).",
-        {"witness": {"delta": str(delta), "arccos(1-delta) - sqrt(2 delta)": describe(excess)}}, certificate,
-    )  # fmt: skip
+        id="4.1/cosine-step",
+        theorem=THEOREM,
+        label="paper",
+        method="ball",
+        status="REFUTED" if excess > 0 else "UNDECIDED",
+        expected="REFUTED",
+        statement="A step of the printed proof: for delta < 0.1 and theta in [0, pi], cos theta >= 1 - delta implies "
+        "theta <= sqrt(2 delta). (The lemma itself survives.)",
+        figures={"witness": {"delta": str(delta), "arccos(1 - delta) - sqrt(2 delta)": describe(excess)}},
+        certificate=certificate,
+    )
 
 
 def _probability(out: Path, budget: Budget) -> Claim:
@@ -145,27 +173,31 @@ def _probability(out: Path, budget: Budget) -> Claim:
     if signs.proved:
         certificate = f"failure-probability-{budget}.json"
         inputs = {"exponent": str(exponent), "budget": budget, "d_least": LEAST_D}
-        write_certificate(
-            out / certificate,
-            "failure-probability",
-            inputs,
-            {},
-            {"failure_numerator": "d", "failure_denominator": "rho"},
-        )
-    tokens = "all a+b+2 tokens" if budget == "paper" else "three tokens"
+        claim = {"failure_numerator": "d", "failure_denominator": "rho"}
+        write_certificate(out / certificate, "failure-probability", inputs, {}, claim)
     return Claim(
-        f"4.1/probability/{budget}", THEOREM, "paper" if budget == "paper" else "new", "ball",
-        "PROVED" if signs.proved else "UNDECIDED", "PROVED",
-        f"For all d >= 100+4a+4b divisible by 4, a >= 1, b >= 2, rho > d^2: with probability at least 1 - d/rho over the frequencies, the copier with "
-        f"{tokens} embedded and parameter norm <= rho copies every string of length <= rho^({exponent} d).",
-        {"slope_in_rho": describe(signs.slope_in_rho), "slope_in_d": describe(signs.slope_in_d), "value_at_corner": describe(signs.value),
-         "proof": "union bound; monotone in rho, then in d; the three numbers are balls at the corner d = 112, rho = d^2 and must be negative"},
-        certificate,
-    )  # fmt: skip
+        id=f"4.1/probability/{budget}",
+        theorem=THEOREM,
+        label="paper" if budget == "paper" else "new",
+        method="ball",
+        status="PROVED" if signs.proved else "UNDECIDED",
+        expected="PROVED",
+        statement="For all d >= 100 + 4a + 4b divisible by 4, a >= 1, b >= 2, rho > d^2: with probability at least "
+        f"1 - d/rho over the frequencies, the copier with parameter norm <= rho ({EMBEDDED[budget]} embedded) copies "
+        f"every string of length <= rho^({exponent} d).",
+        figures={
+            "slope_in_rho": describe(signs.slope_in_rho),
+            "slope_in_d": describe(signs.slope_in_d),
+            "value_at_corner": describe(signs.value),
+            "proof": "union bound, monotone in rho, then in d; the three numbers, at the corner d = 112, rho = d^2, "
+            "must be negative",
+        },
+        certificate=certificate,
+    )
 
 
 def _copier(parameters: BudgetParameters, draw: int, budget: Budget) -> GridCopier:
-    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, draw)
+    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, draw, parameters.bits)
     return build_grid_copier(parameters.rho, parameters.d, parameters.a, parameters.b, frequencies, budget)
 
 
@@ -190,11 +222,20 @@ def _norm(parameters: BudgetParameters, budget: Budget) -> Claim:
         largest = max(largest, copier.square_norm())
         certificates.append(name)
     return Claim(
-        f"4.1/norm/{budget}", THEOREM, "reconstructed" if budget == "paper" else "new", "exact",
-        "PROVED" if largest <= parameters.rho**2 else "REFUTED", "PROVED",
-        f"The parameters of the copier ({budget} budget) have norm at most {parameters.rho} in each of {parameters.draws} draws.",
-        {"rho": str(parameters.rho), "largest_square_norm_over_rho_square": float(largest / parameters.rho**2), "certificates": certificates},
-    )  # fmt: skip
+        id=f"4.1/norm/{budget}",
+        theorem=THEOREM,
+        label=LABELS[budget],
+        method="exact",
+        status="PROVED" if largest <= parameters.rho**2 else "REFUTED",
+        expected="PROVED",
+        statement=f"The stored parameters of the copier ({EMBEDDED[budget]} embedded) have norm at most "
+        f"{parameters.rho} in each of {parameters.draws} draws.",
+        figures={
+            "rho": str(parameters.rho),
+            "largest_square_norm_over_rho_square": float(largest / parameters.rho**2),
+            "certificates": certificates,
+        },
+    )
 
 
 def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
@@ -204,24 +245,35 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
         results.append(_draw(parameters, draw, budget, target))
         parameters.tick()
     statuses = {result["status"] for result in results}
-    status: Status = (
-        "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
-    )
-    with working_precision(128):
-        typical = TYPICAL_LENGTH.ball(
-            S=score_scale(parameters.rho, parameters.d, parameters.a, parameters.b, budget), d=parameters.d
-        )
-        exponent = describe(typical.log_base(10), 4)
+    status: Status = "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
     lengths = [int(result["length"]) for result in results]
-    beyond = "" if parameters.within_theorem else " (beyond the theorem's hypotheses)"
     return Claim(
-        f"4.1/draws/{budget}", THEOREM, "reconstructed" if budget == "paper" else "new", "ball" if target > SCAN_LIMIT else "float+bound", status,
-        "PROVED" if parameters.within_theorem else None,
-        f"In each of the {parameters.draws} draws of seed {parameters.seed}{beyond}, the stored float64 weights copy every string of length <= rho^(d/12) = {power_of_ten(target)}. "
-        "A draw that does not is no counterexample to the theorem.",
-        {"rho": str(parameters.rho), "paper_length": target, "least_length_certified": power_of_ten(min(lengths)), "largest_length_certified": power_of_ten(max(lengths)),
-         "log10_of_typical_length": {"value": exponent, "label": "new", "method": "sampled"}, "beyond_theorem": not parameters.within_theorem, "draws": results},
-    )  # fmt: skip
+        id=f"4.1/draws/{budget}",
+        theorem=THEOREM,
+        label=LABELS[budget],
+        method="ball" if target > SCAN_LIMIT else "float+bound",
+        status=status,
+        expected="PROVED" if parameters.within_theorem else None,
+        statement=f"In each of {parameters.draws} draws of seed {parameters.seed} ({EMBEDDED[budget]} embedded"
+        f"{'' if parameters.within_theorem else '; beyond the hypotheses of the theorem'}), the stored weights copy "
+        f"every string of length <= rho^(d/12) = {power_of_ten(target)}. (A draw that did not would not "
+        "refute the theorem.)",
+        figures={
+            "rho": str(parameters.rho),
+            "paper_length": target,
+            "least_length_certified": power_of_ten(min(lengths)),
+            "largest_length_certified": power_of_ten(max(lengths)),
+            "log10_of_typical_length": {"value": _typical(parameters, budget), "label": "new", "method": "sampled"},
+            "beyond_theorem": not parameters.within_theorem,
+            "draws": results,
+        },
+    )
+
+
+def _typical(parameters: BudgetParameters, budget: Budget) -> str:
+    scale = score_scale(parameters.rho, parameters.d, parameters.a, parameters.b, budget)
+    with working_precision(128):
+        return f"{float(TYPICAL_LENGTH.ball(S=scale, d=parameters.d).log_base(10)):.1f}"
 
 
 def _draw(parameters: BudgetParameters, draw: int, budget: Budget, target: int) -> dict[str, Any]:
@@ -276,6 +328,11 @@ def _scan_result(
     return figures | {"status": "PROVED", "certificate": f"{stem}-scan.json"}
 
 
+def counterexample_claim(flip: SingleFlip) -> dict[str, Any]:
+    """The claim of a counterexample certificate."""
+    return {"length": flip.length, "background": flip.background, "flips": [flip.flip_position], "step": flip.step}
+
+
 def flip_string(flip: SingleFlip) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The symbols of a single-flip string."""
     string = np.full(flip.length, flip.background, dtype=np.int64)
@@ -315,56 +372,67 @@ def _torch_run(parameters: BudgetParameters) -> Claim:
             single_flip_strings(length)[:: max(1, length // 8)],
         ]
     )
-    wrong = int((greedy_copy(copier, strings) != strings).any(axis=1).sum())
+    wrong = (greedy_copy(copier, strings) != strings).any(axis=1)
     return Claim(
-        "4.1/torch-run", THEOREM, "reconstructed", "sampled", "REFUTED" if wrong else "UNDECIDED", "UNDECIDED" if parameters.within_theorem else None,
-        f"The float64 torch model of draw 0 itself copies every string of length <= {length}. Only tried, so never called proved.",
-        {"rho": str(parameters.rho), "length": length, "strings_tried": len(strings), "strings_wrong": wrong},
-    )  # fmt: skip
+        id="4.1/torch-run",
+        theorem=THEOREM,
+        label="reconstructed",
+        method="sampled",
+        status="REFUTED" if wrong.any() else "UNDECIDED",
+        expected="UNDECIDED" if parameters.within_theorem else None,
+        statement=f"The float64 torch model of draw 0 itself copies every string of length <= {length}. "
+        f"{'' if wrong.any() else 'Only tried, so never called proved.'}",
+        figures={
+            "rho": str(parameters.rho),
+            "length": length,
+            "strings_tried": len(strings),
+            "strings_wrong": int(wrong.sum()),
+            "witness": spell(strings[wrong][0]) if wrong.any() else None,
+        },
+    )
 
 
 def _sharp_length(parameters: BudgetParameters) -> Claim:
-    budget: Budget = "three-tokens"
     rho, d, a, b = parameters.rho, parameters.d, parameters.a, parameters.b
-    statement = f"With probability at least 1 - d/rho, a draw at rho = {rho}, d = {d} (three tokens embedded) copies every string of length <= L."
-    if d >= rho:
-        return Claim(
-            "4.1/sharp-length",
-            THEOREM,
-            "new",
-            "ball",
-            "NOT_APPLICABLE",
-            None,
-            statement,
-            {"reason": f"1 - d/rho is not positive at d = {d}, rho = {rho}"},
-        )
+    budget: Budget = "three-tokens"
     probability = Fraction(d) / rho
+    if probability >= 1:
+        return _sharp_claim(
+            parameters, "L", "NOT_APPLICABLE", {"reason": f"1 - d/rho is not positive at rho = {rho}"}, None
+        )
     length = length_with_failure(probability, rho, d, a, b, budget)
     if length == 0:
-        return Claim(
-            "4.1/sharp-length",
-            THEOREM,
-            "new",
-            "ball",
-            "UNDECIDED",
-            None,
-            statement,
-            {"reason": "the union bound is not below d/rho even at length 1"},
+        return _sharp_claim(
+            parameters, "L", "UNDECIDED", {"reason": "the union bound exceeds d/rho at every length"}, None
         )
     certificate = f"{parameters.slug}-failure-probability.json"
     inputs = {"rho": str(rho), "d": d, "a": a, "b": b, "budget": budget}
-    write_certificate(
-        parameters.out / certificate,
-        "failure-probability-at",
-        inputs,
-        {},
-        {"length": length, "failure_at_most": str(probability)},
-    )
-    at_paper_length = failure_bound(paper_length(rho, d), rho, d, a, b, budget)
+    claim = {"length": length, "failure_at_most": str(probability)}
+    write_certificate(parameters.out / certificate, "failure-probability-at", inputs, {}, claim)
+    figures = {
+        "rho": str(rho),
+        "length": length,
+        "failure_at_most": str(probability),
+        "failure_bound_at_paper_length": describe(failure_bound(paper_length(rho, d), rho, d, a, b, budget)),
+    }
+    return _sharp_claim(parameters, power_of_ten(length), "PROVED", figures, certificate)
+
+
+def _sharp_claim(
+    parameters: BudgetParameters, length: str, status: Status, figures: dict[str, Any], certificate: str | None
+) -> Claim:
     return Claim(
-        "4.1/sharp-length", THEOREM, "new", "ball", "PROVED", "PROVED", statement.replace("<= L", f"<= {power_of_ten(length)}"),
-        {"rho": str(rho), "length": length, "failure_at_most": str(probability), "failure_bound_at_paper_length": describe(at_paper_length)}, certificate,
-    )  # fmt: skip
+        id="4.1/sharp-length",
+        theorem=THEOREM,
+        label="new",
+        method="ball",
+        status=status,
+        expected="PROVED" if parameters.within_theorem else None,
+        statement=f"At rho = {parameters.rho}, d = {parameters.d} (three tokens embedded), a draw copies every string "
+        f"of length <= {length} with probability at least 1 - d/rho.",
+        figures=figures,
+        certificate=certificate,
+    )
 
 
 def _ceiling(parameters: BudgetParameters) -> Claim:
@@ -372,40 +440,60 @@ def _ceiling(parameters: BudgetParameters) -> Claim:
     for_norm = norm_ceiling(d, rho)
     equal = dirichlet_ceiling(d, d // 4 * score_scale(rho, d, parameters.a, parameters.b, "three-tokens"))
     certificate = f"{parameters.slug}-dirichlet-ceiling.json"
+    inputs, evidence = {"d": d, "rho": str(rho)}, {"q": for_norm.q}
     write_certificate(
-        parameters.out / certificate,
-        "dirichlet-ceiling",
-        {"d": d, "rho": str(rho)},
-        {"q": for_norm.q},
-        {"fails_at": for_norm.fails_at},
+        parameters.out / certificate, "dirichlet-ceiling", inputs, evidence, {"fails_at": for_norm.fails_at}
     )
     return Claim(
-        "4.1/ceiling", THEOREM, "new", "ball", "PROVED", "PROVED",
-        f"Whatever the frequencies and amplitudes, no position-only 2D-RoPE copier with d = {d} and parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at)}.",
-        {"rho": str(rho), "fails_at": for_norm.fails_at, "fails_at_with_equal_amplitudes": equal.fails_at, "q": for_norm.q}, certificate,
-    )  # fmt: skip
+        id="4.1/ceiling",
+        theorem=THEOREM,
+        label="new",
+        method="ball",
+        status="PROVED",
+        expected="PROVED",
+        statement=f"Whatever the frequencies and amplitudes, no position-only 2D-RoPE copier with d = {d} and "
+        f"parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at)}.",
+        figures={
+            "rho": str(rho),
+            "fails_at": for_norm.fails_at,
+            "fails_at_with_equal_amplitudes": equal.fails_at,
+            "q": for_norm.q,
+        },
+        certificate=certificate,
+    )
 
 
 def _single_b(parameters: BudgetParameters) -> Claim:
-    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, 0)
-    copier = build_grid_copier(
-        parameters.rho, parameters.d, parameters.a, 1, frequencies, allow_single_b=True
-    )
+    frequencies = draw_grid_frequencies(parameters.d, parameters.seed, 0, parameters.bits)
+    copier = build_grid_copier(parameters.rho, parameters.d, parameters.a, 1, frequencies, allow_single_b=True)
     flip = first_step_failure(copier.score())
-    statement = "Theorem 4.1 as printed, which allows b = 1, under the fixed-offset construction: draw 0 copies every string of length <= rho^(d/12)."
     figures: dict[str, Any] = {
         "rho": str(parameters.rho),
         "reason": "at step 1 the newline itself asks, n columns away from s_1 in the same row",
     }
     if flip is None or flip.length > paper_length(parameters.rho, parameters.d):
-        return Claim("4.1/b-1", THEOREM, "paper", "ball", "UNDECIDED", "REFUTED", statement, figures)
+        return _single_b_claim("UNDECIDED", figures, None)
     weights = f"{parameters.slug}-b-1.safetensors"
     inputs = weights_input(weights, copier.save(parameters.out / weights))
     certificate = f"{parameters.slug}-b-1-counterexample.json"
-    claim = {"length": flip.length, "background": 0, "flips": [flip.flip_position], "step": flip.step}
-    write_certificate(parameters.out / certificate, "grid-counterexample", inputs, {}, claim)
+    write_certificate(parameters.out / certificate, "grid-counterexample", inputs, {}, counterexample_claim(flip))
     figures |= {"witness": witness_document(flip), "replay": replay_document(replay_flip(copier, flip))}
-    return Claim("4.1/b-1", THEOREM, "paper", "ball", "REFUTED", "REFUTED", statement, figures, certificate)
+    return _single_b_claim("REFUTED", figures, certificate)
+
+
+def _single_b_claim(status: Status, figures: dict[str, Any], certificate: str | None) -> Claim:
+    return Claim(
+        id="4.1/b-1",
+        theorem=THEOREM,
+        label="paper",
+        method="ball",
+        status=status,
+        expected="REFUTED",
+        statement="Theorem 4.1 as printed allows b = 1; under the fixed-offset construction, draw 0 with b = 1 copies "
+        "every string of length <= rho^(d/12).",
+        figures=figures,
+        certificate=certificate,
+    )
 
 
 def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem: bool) -> None:
@@ -419,6 +507,17 @@ def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem:
             f"at least 100 + 4a + 4b = {theorem_d(a, b)} (Theorem 4.1); --beyond-theorem runs it anyway",
         )
     if rho <= d**2:
+        raise InputError("rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway")
+
+
+def require_enough_bits(bits: int, rho: Fraction, d: int) -> None:
+    """InputError unless drawn frequencies of this many bits are far from periodic over the lengths of the theorem."""
+    require_at_least("bits", bits, 1)
+    least = 2 * paper_length(rho, d).bit_length() + 32
+    if not least <= bits <= LARGEST_BITS:
         raise InputError(
-            "rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway"
+            "bits",
+            bits,
+            f"from {least} to {LARGEST_BITS}: fractions of fewer bits come full circle too early for lengths "
+            "up to rho^(d/12)",
         )

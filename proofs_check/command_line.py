@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from proofs_check._certificates import RejectedCertificateError
@@ -40,18 +40,14 @@ json_option = click.option(
 )
 
 
-class Rational(click.ParamType):
+class Rational(click.ParamType[Fraction]):
     """A command-line argument that is an exact rational number."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
         """The rational number spelled by the argument."""
-        return (
-            value
-            if isinstance(value, Fraction)
-            else parse_rational(value, param.opts[0] if param else "number")
-        )
+        return value if isinstance(value, Fraction) else parse_rational(value, param.opts[0] if param else "number")
 
 
 class ManyCommand(click.Command):
@@ -73,21 +69,19 @@ class ManyCommand(click.Command):
 def cli() -> None:
     """Weights, certificates and counterexamples for the theorems on exact copying with RoPE and 2D-RoPE.
 
-    Exit codes: 0 decided as expected, or accepted; 1 decided otherwise, or rejected; 2 bad input; 3 unexpectedly undecided.
+    Exit codes: 0 decided as expected, or accepted; 1 decided otherwise, or rejected; 2 bad input; 3 unexpectedly
+    undecided.
     """
 
 
 @cli.command(cls=ManyCommand)
-@click.option(
-    "--rho", type=Rational(), multiple=True, required=True, help="Norm budget; several may follow one --rho."
-)
+@click.option("--rho", type=Rational(), multiple=True, required=True, help="Norm budget; several may follow one --rho.")
 @click.option("--a", default=2, show_default=True, help="Tokens before the string.")
 @click.option("--b", default=3, show_default=True, help="Tokens between the string and its copy, at least 2.")
-@click.option(
-    "--d", type=int, default=None, help="RoPE dimension [default: least multiple of 4 >= 100 + 4a + 4b]."
-)
+@click.option("--d", type=int, default=None, help="RoPE dimension [default: least multiple of 4 >= 100 + 4a + 4b].")
 @click.option("--draws", default=20, show_default=True, help="Frequency draws for each norm budget.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--bits", default=1024, show_default=True, help="Bits of the drawn frequencies, fractions of a turn.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -109,12 +103,13 @@ def check(
     d: int | None,
     draws: int,
     seed: int,
+    bits: int,
     out: Path | None,
     beyond_theorem: bool,
     as_json: bool,
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
-    parameters = CheckParameters(rho, a, b, d, draws, seed, beyond_theorem)
+    parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem)
     with _progress("draws", parameters.ticks) as tick:
         claims = run_check(parameters, out, tick)
     if as_json:
@@ -137,9 +132,7 @@ def bound() -> None:
     default=None,
     help="JSON file of row and column frequencies.",
 )
-@click.option(
-    "--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position."
-)
+@click.option("--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position.")
 @click.option("--d", type=int, default=None, help="RoPE dimension, with --base.")
 @click.option("--scale", type=Rational(), required=True, help="Score scale S.")
 @click.option("--a", type=int, required=True, help="Tokens before the string.")
@@ -158,7 +151,9 @@ def bound_grid(
     limit: int,
     as_json: bool,
 ) -> None:
-    """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every string."""
+    """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every
+    string.
+    """
     frequencies = _chosen_frequencies(file, base, d)
     found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
     document = bound_document(found)
@@ -187,18 +182,25 @@ def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
         )
     else:
         for v in verdicts:
-            click.echo(
-                f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}\n          {v.statement if v.accepted else v.reason}"
-            )
+            click.echo(f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}")
+            click.echo(f"          {v.statement if v.accepted else v.reason}")
     ctx.exit(0 if all(v.accepted for v in verdicts) else 1)
 
 
 def bound_document(found: LengthBound) -> dict[str, Any]:
     """A length bound as one JSON object."""
-    return json_ready({
-        "status": found.status, "length": found.length, "length_lower": found.lower, "length_upper": found.upper, "limit": found.limit,
-        "exceeds_limit": found.exceeds_limit, "witness": None if found.fails is None else witness_document(found.fails),
-    })  # fmt: skip
+    witness = None if found.fails is None else witness_document(found.fails)
+    document = {
+        "status": found.status,
+        "length": found.length,
+        "length_lower": found.lower,
+        "length_upper": found.upper,
+        "limit": found.limit,
+        "exceeds_limit": found.exceeds_limit,
+        "witness": witness,
+    }
+    ready: dict[str, Any] = json_ready(document)
+    return ready
 
 
 def _verdict(file: Path) -> Verdict:
@@ -213,9 +215,7 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
         return read_grid_frequencies(file)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
-    raise InputError(
-        "--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D"
-    )
+    raise InputError("--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D")
 
 
 @contextmanager
@@ -232,46 +232,75 @@ _STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_
 
 
 def _print_claims(claims: list[Claim], out: Path | None) -> None:
-    console = Console()
-    table = Table(box=None, pad_edge=False)
-    for column in ("claim", "label", "method", "status", "expected", "statement"):
-        table.add_column(column, overflow="fold", no_wrap=column == "status")
+    console = Console(highlight=False)
     for claim in claims:
-        status = Text(
-            claim.status if claim.as_expected else f"{claim.status} (!)", style=_STYLES[claim.status]
+        surprise = "" if claim.as_expected else f"  (!) expected {claim.expected or 'a decision'}"
+        head = Text.assemble(
+            (f"{claim.status:9}", _STYLES[claim.status]), f"  {claim.id}  ", (f"[{claim.label}, {claim.method}]", "dim")
         )
-        table.add_row(
-            claim.id, claim.label, claim.method, status, claim.expected or "either", claim.statement
-        )
-    console.print(table)
+        console.print(head.append(surprise, "bold red"), soft_wrap=True)
+        for line in (claim.statement, *_highlights(claim)):
+            console.print(Padding(Text(line), (0, 0, 0, 11)))
     surprises = sum(not claim.as_expected for claim in claims)
-    seconds = sum(claim.seconds for claim in claims)
-    console.print(f"{len(claims)} claims, {surprises} not as expected, {seconds:.1f} s.", highlight=False)
-    where = (
-        f"Certificates and weights are in {out}; check them with: copycert verify {out}/*.json"
-        if out
-        else "Certificates were checked and thrown away; --out DIR keeps them."
-    )
-    console.print(where, highlight=False, soft_wrap=True)
+    console.print(f"{len(claims)} claims, {surprises} not as expected, {sum(c.seconds for c in claims):.1f} s.")
+    if out:
+        console.print(
+            f"Report: {out}/check.json. Verify the certificates with: copycert verify {out}/certificates/*.json",
+            soft_wrap=True,
+        )
+    else:
+        console.print("The independent checker accepted every certificate; --out DIR keeps them.")
+
+
+def _highlights(claim: Claim) -> Iterator[str]:
+    """The figures that a reader of the table should see."""
+    figures = claim.figures
+    if "least_length_certified" in figures:
+        yield (
+            f"Certified per draw: length {figures['least_length_certified']} to {figures['largest_length_certified']}. "
+            f"Typical exact bound, sampled: 10^{figures['log10_of_typical_length']['value']}."
+        )
+    if "failure_bound_at_paper_length" in figures:
+        yield f"At the paper's length the same bound is {figures['failure_bound_at_paper_length']}."
+    if "strings_tried" in figures:
+        yield f"Strings tried: {figures['strings_tried']}, wrong: {figures['strings_wrong']}."
+    witnesses = [figures, *(draw for draw in figures.get("draws", ()) if "witness" in draw)]
+    for place in witnesses[:4]:
+        if isinstance(place.get("witness"), dict):
+            yield f"Witness: {_one_line(place['witness'])}"
+        if isinstance(place.get("replay"), dict):
+            yield f"Replayed in torch: {_replayed(place['replay'])}"
+
+
+def _replayed(replay: dict[str, Any]) -> str:
+    if not replay["ran"]:
+        return f"not run, {replay['reason']}."
+    return f"the model gets that step {'wrong' if replay['torch_model_wrong'] else 'right'}."
+
+
+def _one_line(fields: dict[str, Any]) -> str:
+    text = ", ".join(f"{name} {value}" for name, value in fields.items() if value not in ("", None))
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _print_bound(found: LengthBound) -> None:
     if found.exceeds_limit:
-        click.echo(
-            f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan)."
-        )
+        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan).")
     elif found.length is not None:
         click.echo(
-            f"PROVED: every string of every length <= {found.length} is copied, and not every string of length {found.length + 1}."
+            f"PROVED: every string of every length <= {found.length} is copied, and not every string of length "
+            f"{found.length + 1}."
         )
     else:
         upper = "unknown" if found.upper is None else found.upper
         click.echo(
-            f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between {found.lower} and {upper}."
+            f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between "
+            f"{found.lower} and {upper}."
         )
     if found.fails is not None:
         click.echo(
-            f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol {found.fails.flip_position}; step {found.fails.step} is wrong."
+            f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol "
+            f"{found.fails.flip_position}; step {found.fails.step} is wrong."
         )
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
 

@@ -12,7 +12,5 @@ import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 torch.set_num_threads(1)
-settings.register_profile(
-    "tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")

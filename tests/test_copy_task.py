@@ -82,14 +82,10 @@ def test_token_lists_may_hold_newlines_and_data_anywhere() -> None:
     assert shift_positions(tokens).tolist() == [list(range(9))]
 
 
-@pytest.mark.parametrize(
-    "distribution", ["uniform", "imbalanced", "recursive-flip", "repeat-structure", "single-flip"]
-)
+@pytest.mark.parametrize("distribution", ["uniform", "imbalanced", "recursive-flip", "repeat-structure", "single-flip"])
 def test_distributions_are_seeded_across_processes(distribution: str) -> None:
     here = sample_strings(distribution, 23, 3, seed=5)
-    code = (
-        f"from theory import sample_strings; print(sample_strings({distribution!r}, 23, 3, seed=5).tolist())"
-    )
+    code = f"from theory import sample_strings; print(sample_strings({distribution!r}, 23, 3, seed=5).tolist())"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert here.tolist() == eval(there)
     assert here.shape == (3, 23)

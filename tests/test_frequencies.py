@@ -32,9 +32,7 @@ def test_a_json_number_is_the_decimal_that_it_spells() -> None:
     parsed = parse_grid_frequencies('{"row": [0.1, 1e-3], "column": ["1/3", "0.25", 2]}')
     assert parsed.row == (Radian(Fraction(1, 10)), Radian(Fraction(1, 1000)))
     assert parsed.column == (Radian(Fraction(1, 3)), Radian(Fraction(1, 4)), Radian(Fraction(2)))
-    assert parse_grid_frequencies('{"unit": "turn", "row": [0.5], "column": [1]}').row == (
-        Turn(Fraction(1, 2)),
-    )
+    assert parse_grid_frequencies('{"unit": "turn", "row": [0.5], "column": [1]}').row == (Turn(Fraction(1, 2)),)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_bad_frequencies_are_refused_in_one_line(text: str) -> None:
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="frequencies = .*: a readable JSON file"):
+    with pytest.raises(InputError, match=r"frequencies = .*: a readable JSON file"):
         read_grid_frequencies(tmp_path / "missing.json")
 
 
@@ -88,10 +86,7 @@ def test_draws_are_uniform_and_use_all_bits() -> None:
     assert all(0 <= value < 1 for value in values)
     assert abs(float(sum(values)) / len(values) - 0.5) < 0.05
     assert max(value.denominator for value in values) == 2**1024
-    assert (
-        max(f.value.denominator for k in range(20) for f in draw_grid_frequencies(8, 0, k, bits=53).row)
-        == 2**53
-    )
+    assert max(f.value.denominator for k in range(20) for f in draw_grid_frequencies(8, 0, k, bits=53).row) == 2**53
 
 
 @pytest.mark.parametrize(
@@ -120,9 +115,7 @@ def test_fixed_point_agrees_with_mpmath(frequency: Turn | Radian | BasePower) ->
 
 @given(st.integers(1, 5), st.sampled_from(["radian", "turn"]), st.data())
 def test_documents_round_trip(m: int, unit: str, data: st.DataObject) -> None:
-    numbers = st.lists(st.fractions(), min_size=m, max_size=m).map(
-        lambda values: [str(value) for value in values]
-    )
+    numbers = st.lists(st.fractions(), min_size=m, max_size=m).map(lambda values: [str(value) for value in values])
     document = {"unit": unit, "row": data.draw(numbers), "column": data.draw(numbers)}
     parsed = grid_frequencies_from_document(document)
     assert grid_frequencies_document(parsed) == document

@@ -75,7 +75,9 @@ def test_the_table_above_has_lengths_on_both_sides() -> None:
 
 @pytest.mark.parametrize("d", [4, 8, 12])
 def test_the_model_fails_exactly_beyond_the_predicted_length(d: int) -> None:
-    """70 draws for each d, 210 in all: the witness is wrong, single-flip strings (all up to 200) and samples of length n* are right."""
+    """70 draws for each d, 210 in all: the witness is wrong, single-flip strings (all up to 200) and samples of
+    length n* are right.
+    """
     scale = {4: 300.0, 8: 12.0, 12: 6.0}[d]
     skipped = 0
     for draw in range(70):
@@ -106,14 +108,14 @@ def test_the_model_fails_exactly_beyond_the_predicted_length(d: int) -> None:
 
 
 def margin_is_too_small(copier: GridCopier, length: int) -> bool:
-    """Is some step's margin at this length within the float error? (Checked at the worst place, next to the failure.)"""
+    """Is some step's margin at this length within the float error? (Checked at the worst place, next to the
+    failure.)
+    """
     found = exact_length(copier.score())
     assert found.fails is not None
     step = min(found.fails.step, length)
     weights = step_weights(copier.score(), flipped(SingleFlip(length, step)), step)
-    return not conclusive(
-        weights, score_error_bound(copier.score(), torch.float64), 2 * length + 10, torch.float64
-    )
+    return not conclusive(weights, score_error_bound(copier.score(), torch.float64), 2 * length + 10, torch.float64)
 
 
 @settings(max_examples=25)
@@ -145,9 +147,7 @@ def test_the_scale_is_what_the_budget_affords(budget: Budget) -> None:
     copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, 0, 0), budget)
     scale = score_scale(Fraction(20000), 120, 2, 3, budget)
     centred = copier.score().centred_column_amplitudes()
-    assert all(
-        abs(float(a) / float(scale) - 1) < 1e-11 and abs(float(b)) < float(scale) * 1e-15 for a, b in centred
-    )
+    assert all(abs(float(a) / float(scale) - 1) < 1e-11 and abs(float(b)) < float(scale) * 1e-15 for a, b in centred)
 
 
 def test_embedded_tokens_change_no_sign() -> None:
@@ -181,9 +181,7 @@ def test_saved_weights_come_back_with_their_score(tmp_path: Path) -> None:
     digest = copier.save(path)
     loaded = load_grid_copier(path)
     assert (
-        loaded.score() == copier.score()
-        and loaded.rho == copier.rho
-        and loaded.square_norm() == copier.square_norm()
+        loaded.score() == copier.score() and loaded.rho == copier.rho and loaded.square_norm() == copier.square_norm()
     )
     assert loaded.save(tmp_path / "again.safetensors") == digest
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.safetensors", "copier.safetensors"]
@@ -202,7 +200,7 @@ def test_truncated_or_foreign_files_are_refused(damage, tmp_path: Path) -> None:
     path = tmp_path / "copier.safetensors"
     copier_for(4, 2.0, 0).save(path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match="weights = .*: a readable safetensors file") as caught:
+    with pytest.raises(InputError, match=r"weights = .*: a readable safetensors file") as caught:
         load_grid_copier(path)
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError):
@@ -211,9 +209,7 @@ def test_truncated_or_foreign_files_are_refused(damage, tmp_path: Path) -> None:
 
 def test_float32_weights_are_read_exactly_and_still_copy() -> None:
     copier = copier_for(8, 3.0, 4)
-    rounded = GridCopier(
-        copier.model.to(torch.float32), copier.task, copier.frequencies, copier.rho, copier.budget
-    )
+    rounded = GridCopier(copier.model.to(torch.float32), copier.task, copier.frequencies, copier.rho, copier.budget)
     found = exact_length(rounded.score())
     assert found.length is not None and found.length > 3
     assert not wrong_strings(rounded, single_flip_strings(found.length - 1)).any()
@@ -273,6 +269,4 @@ def test_frequencies_of_rope_and_a_period_are_predicted_too() -> None:
         assert found.fails is not None and found.length
         if "Turn" in repr(frequencies):
             assert found.length <= 16
-        assert not wrong_strings(
-            copier, single_flip_strings(found.length)[:: max(1, found.length // 50)]
-        ).any()
+        assert not wrong_strings(copier, single_flip_strings(found.length)[:: max(1, found.length // 50)]).any()

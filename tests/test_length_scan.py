@@ -1,4 +1,6 @@
-"""The exact length bound: against a slow scan in high precision by separate code, at ties, near ties, and where it must not guess."""
+"""The exact length bound: against a slow scan in high precision by separate code, at ties, near ties, and where it
+must not guess.
+"""
 
 from fractions import Fraction
 
@@ -38,15 +40,15 @@ def mp_turns(frequency: Frequency) -> mpmath.mpf:
 
 
 def slow_length(frequencies: GridFrequencies, scale: Fraction, a: int, b: int, limit: int) -> int | None:
-    """The least n whose worst step fails, minus 1, in 60 digits, adding up every term of the condition; None if above the limit."""
+    """The least n whose worst step fails, minus 1, in 60 digits, adding up every term of the condition; None if
+    above the limit.
+    """
     mpmath.mp.dps = 60
     s = mpmath.mpf(scale.numerator) / scale.denominator
     columns, rows = [mp_turns(f) for f in frequencies.column], [mp_turns(f) for f in frequencies.row]
 
     def weight(row: int, column: int) -> mpmath.mpf:
-        lost = sum(1 - mpmath.cospi(2 * t * row) for t in rows) + sum(
-            1 - mpmath.cospi(2 * t * column) for t in columns
-        )
+        lost = sum(1 - mpmath.cospi(2 * t * row) for t in rows) + sum(1 - mpmath.cospi(2 * t * column) for t in columns)
         return mpmath.exp(-s * lost)
 
     before, after = [mpmath.mpf(0)], [mpmath.mpf(0)]
@@ -112,7 +114,8 @@ def test_the_witness_fails_and_the_length_before_it_does_not() -> None:
 
 
 def test_an_exact_tie_counts_as_failing() -> None:
-    # All column angles are whole turns: every wrong source weighs exactly 1, so length 2 ties at step 1 (one wrong source, no output yet).
+    # All column angles are whole turns: every wrong source weighs exactly 1, so length 2 ties at step 1 (one wrong
+    # source, no output yet).
     whole = GridFrequencies((Turn(Fraction(1, 2)),), (Turn(Fraction(0)),))
     found = exact_length(ideal_grid_score(whole, Fraction(5), 2, 3), 100)
     assert (found.length, found.status) == (1, "PROVED")
@@ -131,12 +134,12 @@ TIE = GridFrequencies((Turn(Fraction(1, 2)),), (Turn(Fraction(2, 5)),))
 
 
 def near_tie_scale(digits: int) -> tuple[Fraction, Fraction]:
-    """Scales just below and above the one at which length 3 ties at step 3, its worst: (e(1) + e(2)) (1 + exp(-2S)) = 1 for TIE, a = 2, b = 3."""
+    """Scales just below and above the one at which length 3 ties at step 3, its worst: (e(1) + e(2)) (1 + exp(-2S))
+    = 1 for TIE, a = 2, b = 3.
+    """
     mpmath.mp.dps = digits + 30
     costs = [1 - mpmath.cospi(2 * mp_turns(TIE.column[0]) * k) for k in (1, 2)]
-    s = mpmath.findroot(
-        lambda s: sum(mpmath.exp(-s * cost) for cost in costs) * (1 + mpmath.exp(-2 * s)) - 1, 1
-    )
+    s = mpmath.findroot(lambda s: sum(mpmath.exp(-s * cost) for cost in costs) * (1 + mpmath.exp(-2 * s)) - 1, 1)
     below = Fraction(int(mpmath.floor(s * mpmath.mpf(10) ** digits)), 10**digits)
     return below, below + Fraction(1, 10**digits)
 
@@ -156,12 +159,8 @@ def test_a_tie_beyond_the_precision_is_undecided_not_guessed() -> None:
 
 
 @settings(max_examples=25)
-@given(
-    st.integers(0, 10**6), st.sampled_from([4, 8, 12]), st.integers(-5, 6), st.integers(1, 40), st.booleans()
-)
-def test_the_float_scan_misses_no_resonance(
-    seed: int, d: int, magnitude: int, cut: int, tilted: bool
-) -> None:
+@given(st.integers(0, 10**6), st.sampled_from([4, 8, 12]), st.integers(-5, 6), st.integers(1, 40), st.booleans())
+def test_the_float_scan_misses_no_resonance(seed: int, d: int, magnitude: int, cut: int, tilted: bool) -> None:
     frequencies = draw_grid_frequencies(d, seed, 0)
     scale = Fraction(10) ** magnitude
     tilt = scale / 7 if tilted else Fraction(0)

@@ -46,12 +46,12 @@ def sampled_resonances(m: int, delta: float) -> int:
 
 @pytest.mark.parametrize(("m", "delta"), [(1, 0.02), (2, 0.05), (3, 0.2), (4, 0.5)])
 def test_ball_volume_is_two_sided_right(m: int, delta: float) -> None:
-    """Above the truth, by no more than the curvature of the cosine and the cube's corners allow; half the exponent is rejected."""
+    """Above the truth, by no more than the curvature of the cosine and the cube's corners allow; half the exponent
+    is rejected.
+    """
     exact = Fraction(delta).limit_denominator(1000)
     bound = float(resonance_bound(m, exact))
-    interval = binomtest(sampled_resonances(m, delta), SAMPLES).proportion_ci(
-        confidence_level=0.9999, method="exact"
-    )
+    interval = binomtest(sampled_resonances(m, delta), SAMPLES).proportion_ci(confidence_level=0.9999, method="exact")
     # 1 - cos(2 pi x) >= 8 x^2 is lossy by pi^2/4 near 0, so the probability is the bound over (pi/2)^m, a little more.
     truth = bound / (np.pi / 2) ** m
     assert interval.low <= truth * (1 + delta) and truth * (1 - 0.01) <= interval.high
@@ -68,9 +68,7 @@ def test_ball_volume_is_two_sided_right(m: int, delta: float) -> None:
     st.integers(1, 10),
     st.integers(2, 10),
 )
-def test_the_inequality_chain_holds_point_by_point(
-    m: int, above: Fraction, budget: str, a: int, b: int
-) -> None:
+def test_the_inequality_chain_holds_point_by_point(m: int, above: Fraction, budget: str, a: int, b: int) -> None:
     """The universal claim, evaluated without the chain at single points: d/rho is never exceeded."""
     a, b = min(a, max(1, m - 27)), 2 if m < 40 else b
     d = 4 * m
@@ -107,9 +105,7 @@ def test_needed_separation_is_enough() -> None:
         worst = (length - 1) * weight + (length - 1) * weight * weight + weight
         assert worst < 1
         with working_precision(128):
-            assert (
-                abs((-needed_separation(length, Fraction(7)) * 7).exp() * (length + 1) - 1) < arb(2) ** -100
-            )
+            assert abs((-needed_separation(length, Fraction(7)) * 7).exp() * (length + 1) - 1) < arb(2) ** -100
 
 
 def test_length_with_failure_brackets_the_probability() -> None:
@@ -121,7 +117,9 @@ def test_length_with_failure_brackets_the_probability() -> None:
 
 
 def test_failure_bound_is_above_the_sampled_frequency_of_failures() -> None:
-    """A small case with many draws: exact n* of 1200 draws against the union bound; one with twice the exponent is exceeded."""
+    """A small case with many draws: exact n* of 1200 draws against the union bound; one with twice the exponent is
+    exceeded.
+    """
     rho, d, length, draws = Fraction(12), 8, 60, 1200
     scale = score_scale(rho, d, 2, 3, "three-tokens")
     scores = (ideal_grid_score(draw_grid_frequencies(d, 0, k, 64), scale, 2, 3) for k in range(draws))
@@ -138,8 +136,7 @@ def test_typical_length_is_near_the_median() -> None:
     """A sampled statement: median n* over (2 pi S)^(d/8) stays within a factor of two."""
     for d, scale in ((4, Fraction(900)), (8, Fraction(60)), (12, Fraction(20))):
         lengths = sorted(
-            exact_length(ideal_grid_score(draw_grid_frequencies(d, 1, k, 128), scale, 2, 3)).lower
-            for k in range(21)
+            exact_length(ideal_grid_score(draw_grid_frequencies(d, 1, k, 128), scale, 2, 3)).lower for k in range(21)
         )
         typical = float(TYPICAL_LENGTH.ball(S=scale, d=d))
         assert 0.5 < lengths[10] / typical < 2
@@ -170,18 +167,12 @@ def test_cosine_lemma() -> None:
 @given(st.sampled_from(CLOSED_FORMS), st.integers(1, 40), st.integers(1, 40))
 def test_closed_forms_agree_with_mpmath(form, p: int, q: int) -> None:  # type: ignore[no-untyped-def]
     mpmath.mp.prec = 200
-    values = {
-        symbol.name: Fraction(p + k, q)
-        for k, symbol in enumerate(sorted(form.expression.free_symbols, key=str))
-    }
+    values = {symbol.name: Fraction(p + k, q) for k, symbol in enumerate(sorted(form.expression.free_symbols, key=str))}
     with working_precision(128):
         enclosure = form.ball(**values)
     function = sympy.lambdify(list(form.expression.free_symbols), form.expression, "mpmath")
     exact = function(
-        *(
-            mpmath.mpf(values[s.name].numerator) / values[s.name].denominator
-            for s in form.expression.free_symbols
-        )
+        *(mpmath.mpf(values[s.name].numerator) / values[s.name].denominator for s in form.expression.free_symbols)
     )
     with working_precision(200):
         assert abs(enclosure - arb(str(exact))) <= abs(enclosure) * arb(2) ** -110
@@ -203,9 +194,7 @@ def test_every_draw_fails_by_dirichlets_ceiling(seed: int, d: int, scale: int, t
     m = d // 4
     tilt = Fraction(scale, 3) if tilted else Fraction(0)
     frequencies = draw_grid_frequencies(d, seed, 0)
-    score = GridScore(
-        frequencies, ((Fraction(scale), Fraction(0)),) * m, ((Fraction(scale), tilt),) * m, (0, 0), 2, 3
-    )
+    score = GridScore(frequencies, ((Fraction(scale), Fraction(0)),) * m, ((Fraction(scale), tilt),) * m, (0, 0), 2, 3)
     amplitude = m * Fraction(scale) + (m * tilt if tilted else 0)
     ceiling = dirichlet_ceiling(d, amplitude)
     found = exact_length(score, ceiling.fails_at)
@@ -213,7 +202,9 @@ def test_every_draw_fails_by_dirichlets_ceiling(seed: int, d: int, scale: int, t
 
 
 def test_the_ceiling_would_notice_a_bound_made_too_large() -> None:
-    """With badly approximable frequencies the ceiling is right to a constant factor, so a much lower one is refuted by a draw."""
+    """With badly approximable frequencies the ceiling is right to a constant factor, so a much lower one is refuted
+    by a draw.
+    """
     golden = GridFrequencies((Turn(Fraction(1, 2)),), (Turn(Fraction(832040, 1346269)),))
     scale = Fraction(1000)
     ceiling = dirichlet_ceiling(4, scale)

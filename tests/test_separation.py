@@ -1,6 +1,7 @@
 """Separation by lattices: enclosures tight enough, never above the truth, and useless where they should be."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from flint import arb, fmpz_mat
@@ -31,7 +32,7 @@ def exact_min_gram_schmidt_square(basis: list[list[int]]) -> Fraction:
     matrix = fmpz_mat(basis)
     gram = (matrix * matrix.transpose()).tolist()
     minors = [1] + [int(fmpz_mat([row[:i] for row in gram[:i]]).det()) for i in range(1, len(basis) + 1)]
-    return min(Fraction(after, before) for before, after in zip(minors, minors[1:], strict=False))
+    return min(Fraction(after, before) for before, after in pairwise(minors))
 
 
 @settings(max_examples=40)
@@ -63,10 +64,9 @@ def test_separation_is_below_the_least_cost(seed: int, d: int, reach: int) -> No
 
 
 def test_separation_is_not_vacuous() -> None:
-    # At 30 frequencies and 10^43 columns the least C is near (10^-43)^(2/30): the certified value must be of that order.
-    lattice = certify_length(
-        ideal_grid_score(draw_grid_frequencies(120, 0, 0), Fraction(10**14), 2, 3), 10**43
-    )
+    # At 30 frequencies and 10^43 columns the least C is near (10^-43)^(2/30): the certified value must be of that
+    # order.
+    lattice = certify_length(ideal_grid_score(draw_grid_frequencies(120, 0, 0), Fraction(10**14), 2, 3), 10**43)
     assert lattice is not None
     assert lattice.separation(10**43) > arb("1e-3")
 

@@ -1,7 +1,9 @@
 """The shared transformer: exact phases, blocks against one plain formula, causality, dtypes, norms."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,13 +16,25 @@ import engine._transformer as transformer_module
 from engine import ANGLE_ERROR, RotaryPhases, Transformer, TransformerConfig, rotate
 from theory import GridFrequencies, InputError, Radian, Turn, base_grid_frequencies, draw_grid_frequencies
 
+BASE = TransformerConfig(
+    vocabulary_size=5,
+    model_width=12,
+    layers=2,
+    heads=2,
+    head_width=8,
+    value_width=3,
+    outputs=2,
+    position="grid",
+    residual=True,
+    pre_norm=True,
+    sub_norm=True,
+    final_norm=True,
+    score_scale=0.5,
+)
 
-def config(**changes: object) -> TransformerConfig:
-    fields = {
-        "vocabulary_size": 5, "model_width": 12, "layers": 2, "heads": 2, "head_width": 8, "value_width": 3, "outputs": 2, "position": "grid",
-        "residual": True, "pre_norm": True, "sub_norm": True, "final_norm": True, "score_scale": 0.5,
-    }  # fmt: skip
-    return TransformerConfig(**(fields | changes))  # type: ignore[arg-type]
+
+def config(**changes: Any) -> TransformerConfig:
+    return replace(BASE, **changes)
 
 
 def plain_forward(model: Transformer, tokens: list[int]) -> np.ndarray:
@@ -59,18 +73,11 @@ def plain_forward(model: Transformer, tokens: list[int]) -> np.ndarray:
                 vs = slice(head * c.value_width, (head + 1) * c.value_width)
                 q = turn(state[p + "query.weight"][qk] @ h[t], layer, positions[t])
                 scores = (
-                    np.array(
-                        [
-                            q @ turn(state[p + "key.weight"][qk] @ h[s], layer, positions[s])
-                            for s in range(t + 1)
-                        ]
-                    )
+                    np.array([q @ turn(state[p + "key.weight"][qk] @ h[s], layer, positions[s]) for s in range(t + 1)])
                     * c.score_scale
                 )
                 weights = np.exp(scores - scores.max())
-                out = (weights / weights.sum()) @ np.array(
-                    [state[p + "value.weight"][vs] @ h[s] for s in range(t + 1)]
-                )
+                out = (weights / weights.sum()) @ np.array([state[p + "value.weight"][vs] @ h[s] for s in range(t + 1)])
                 heads.append(out / np.sqrt((out**2).mean()) if c.sub_norm and out.any() else out)
             y = state[p + "output.weight"] @ np.concatenate(heads)
             new.append(x[t] + y if c.residual else y)
@@ -80,18 +87,14 @@ def plain_forward(model: Transformer, tokens: list[int]) -> np.ndarray:
 
 def model_of(c: TransformerConfig, seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
-    return (
-        Transformer(c, draw_grid_frequencies(c.head_width, seed, 0), newline=2).double().requires_grad_(False)
-    )
+    return Transformer(c, draw_grid_frequencies(c.head_width, seed, 0), newline=2).double().requires_grad_(False)
 
 
 @pytest.mark.parametrize("changes", [
     {}, {"residual": False}, {"pre_norm": False, "final_norm": False}, {"sub_norm": False}, {"position": "shift"},
     {"layers": 1, "heads": 1, "score_scale": 1.0}, {"layers": 3, "value_width": 1},
 ])  # fmt: skip
-def test_blocks_agree_with_the_plain_definition(
-    changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_agree_with_the_plain_definition(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
     monkeypatch.setattr(transformer_module, "KEY_BLOCK", 3)
     model = model_of(config(**changes))
@@ -99,9 +102,7 @@ def test_blocks_agree_with_the_plain_definition(
     expected = np.array([plain_forward(model, row.tolist()) for row in tokens])
     logits = model(torch.from_numpy(tokens))
     np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(
-        model(torch.from_numpy(tokens), 9).numpy(), expected[:, 9:], rtol=0, atol=1e-11
-    )
+    np.testing.assert_allclose(model(torch.from_numpy(tokens), 9).numpy(), expected[:, 9:], rtol=0, atol=1e-11)
     np.testing.assert_allclose(
         model.last_logits(torch.from_numpy(tokens[0])).numpy(), expected[0, -1], rtol=0, atol=1e-11
     )
@@ -118,14 +119,10 @@ def test_later_tokens_change_nothing_before_them() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**31 - 1), st.fractions(0, 7, max_denominator=10**9), st.sampled_from([Turn, Radian]))
-def test_angles_are_within_their_bound(
-    position: int, value: Fraction, kind: type[Turn] | type[Radian]
-) -> None:
+def test_angles_are_within_their_bound(position: int, value: Fraction, kind: type[Turn] | type[Radian]) -> None:
     mpmath.mp.prec = 200
     angle = RotaryPhases((kind(value),)).angles(torch.tensor([position]))[0, 0].item()
-    exact = (
-        mpmath.mpf(value.numerator) / value.denominator * position * (2 * mpmath.pi if kind is Turn else 1)
-    )
+    exact = mpmath.mpf(value.numerator) / value.denominator * position * (2 * mpmath.pi if kind is Turn else 1)
     difference = (mpmath.mpf(angle) - exact) / (2 * mpmath.pi)
     assert abs(difference - mpmath.nint(difference)) * 2 * mpmath.pi <= ANGLE_ERROR
     assert -math.pi <= angle <= math.pi
@@ -151,13 +148,9 @@ def test_phases_survive_a_change_of_dtype(dtype: torch.dtype) -> None:
 
 def test_models_with_different_bases_differ_in_one_process() -> None:
     angles = [
-        RotaryPhases(base_grid_frequencies(Fraction(base), 16).row).angles(torch.tensor([5]))
-        for base in (100, 1000)
+        RotaryPhases(base_grid_frequencies(Fraction(base), 16).row).angles(torch.tensor([5])) for base in (100, 1000)
     ]
-    assert (
-        torch.equal(angles[0][:, 0], angles[1][:, 0])
-        and not torch.isclose(angles[0][:, 1:], angles[1][:, 1:]).any()
-    )
+    assert torch.equal(angles[0][:, 0], angles[1][:, 0]) and not torch.isclose(angles[0][:, 1:], angles[1][:, 1:]).any()
 
 
 @settings(max_examples=30)

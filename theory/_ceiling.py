@@ -1,11 +1,17 @@
 """Dirichlet's ceiling: no choice of frequencies carries a position-only copier further than about rho^(d/2).
 
-*Statement* (new). Let the column amplitudes of a position-only copier sum to at most W and let Q be an integer with `Q^2 ln 2 >= 2 pi^2 W`. Then, whatever its m = d/4 column frequencies, it does not copy all strings of length 2 Q^m + 1, nor of any larger length.
+*Statement* (new). Let the column amplitudes of a position-only copier sum to at most W and let Q be an integer with
+`Q^2 ln 2 >= 2 pi^2 W`. Then, whatever its m = d/4 column frequencies, it does not copy all strings of length 2 Q^m + 1,
+nor of any larger length.
 
-*Proof.* Dirichlet: some 1 <= k <= Q^m has dist(k alpha_f, Z) <= 1/Q for all f, so 1 - cos(beta_f k) <= 2 pi^2/Q^2. The sine parts cancel in gap(0, k) + gap(0, -k) = 2 sum A'_f (1 - cos(beta_f k)) <= 2 W 2 pi^2/Q^2 <= 2 ln 2, so
-exp(-gap(0, k)) + exp(-gap(0, -k)) >= 2 exp(-ln 2) = 1 by convexity. In a string of length 2k + 1 the middle symbol has wrong neighbours at both distances. Equality also fails.
+*Proof.* Dirichlet: some 1 <= k <= Q^m has dist(k alpha_f, Z) <= 1/Q for all f, so 1 - cos(beta_f k) <= 2 pi^2/Q^2. The
+sine parts cancel in gap(0, k) + gap(0, -k) = 2 sum A'_f (1 - cos(beta_f k)) <= 2 W 2 pi^2/Q^2 <= 2 ln 2, so exp(-gap(0,
+k)) + exp(-gap(0, -k)) >= 2 exp(-ln 2) = 1 by convexity. In a string of length 2k + 1 the middle symbol has wrong
+neighbours at both distances. Equality also fails.
 
-For parameter norm rho, W <= |q| |k| <= |w|^2 |Q| |K| <= |w|^2 (|Q|^2 + |K|^2)/2 <= rho^4/8. So no position-only copier exceeds 2 ceil(sqrt(pi^2 rho^4/(4 ln 2)))^(d/4) + 1, about (1.89 rho^2)^(d/4): the exponent d/2 of a random draw is the right one.
+For parameter norm rho, W <= |q| |k| <= |w|^2 |Q| |K| <= |w|^2 (|Q|^2 + |K|^2)/2 <= rho^4/8. So no position-only copier
+exceeds 2 ceil(sqrt(pi^2 rho^4/(4 ln 2)))^(d/4) + 1, about (1.89 rho^2)^(d/4): the exponent d/2 of a random draw is the
+right one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every closed-form bound, written once, with its label and source.
 
-Ball values, plots and the LaTeX of the docs derive from these expressions. Balls come from an interpreter of the sympy tree that refuses every node it does not know;
-sympy's own numerics are not evidence.
+Ball values, plots and the LaTeX of the docs derive from these expressions. Balls come from an interpreter of the sympy
+tree that refuses every node it does not know; sympy's own numerics are not evidence.
 """
 
 from __future__ import annotations
@@ -131,8 +131,9 @@ NEEDED_SEPARATION = _form(
     "Enough: C_column(k) at least this for all k in range and C_row(1) at least this.",
 )  # fmt: skip
 BALL_VOLUME = _form(
-    "resonance probability", sympy.pi ** (M / 2) / sympy.gamma(M / 2 + 1) * (DELTA / 8) ** (M / 2), "new", "volume of a ball",
-    "Bound of P(sum of m terms 1 - cos <= delta) for m independent uniform angles, through 1 - cos(2 pi x) >= 8 dist(x, Z)^2.",
+    "resonance probability", sympy.pi ** (M / 2) / sympy.gamma(M / 2 + 1) * (DELTA / 8) ** (M / 2),
+    "new", "volume of a ball",
+    "Bound of P(sum of m terms 1 - cos <= delta), independent uniform angles, by 1 - cos(2 pi x) >= 8 dist(x, Z)^2.",
 )  # fmt: skip
 PAPER_RESONANCE = _form(
     "resonance probability of the paper",
@@ -142,7 +143,8 @@ PAPER_RESONANCE = _form(
     "The paper's bound of the same, for delta < 0.1.",
 )
 UNION_BOUND = _form(
-    "failure probability", (LENGTH + A + B + 1) * BALL_VOLUME.expression.subs(DELTA, NEEDED_SEPARATION.expression), "new", "union bound over columns and the row",
+    "failure probability", (LENGTH + A + B + 1) * BALL_VOLUME.expression.subs(DELTA, NEEDED_SEPARATION.expression),
+    "new", "union bound over columns and the row",
     "Bound of the probability that a draw fails at length L; L + a + b + 1 bounds the number of resonances to avoid.",
 )  # fmt: skip
 TYPICAL_LENGTH = _form(

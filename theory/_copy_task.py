@@ -1,7 +1,7 @@
 """The copy task: prompts, the two kinds of positions, and the string distributions.
 
-The prompt is `A_1..A_a s_1..s_n B_1..B_b`; then the model writes s. At step i (1-based) it sees the prompt and `s_1..s_{i-1}`. The *query token* of a step
-is the last token seen. Indices and positions are 0-based, steps 1-based.
+The prompt is `A_1..A_a s_1..s_n B_1..B_b`; then the model writes s. At step i (1-based) it sees the prompt and
+`s_1..s_{i-1}`. The *query token* of a step is the last token seen. Indices and positions are 0-based, steps 1-based.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class CopyTask:
     def prompts(self, strings: Strings) -> Int64[np.ndarray, "count {self.a}+n+{self.b}"]:
         """The prompts of a batch of strings (rows of 0 and 1)."""
         count = strings.shape[0]
-        return np.concatenate(
-            [self._repeat(self.prefix, count), strings, self._repeat(self.infix, count)], axis=1
-        )
+        return np.concatenate([self._repeat(self.prefix, count), strings, self._repeat(self.infix, count)], axis=1)
 
     def sequences(self, strings: Strings) -> Int64[np.ndarray, "count {self.a}+2*n+{self.b}-1"]:
-        """What the model has seen at the last step: the prompts and the copies without their last symbol (teacher forcing)."""
+        """What the model has seen at the last step: the prompts and the copies without their last symbol (teacher
+        forcing).
+        """
         return np.concatenate([self.prompts(strings), strings[:, :-1]], axis=1)
 
     def query_index(self, n: int, step: int) -> int:
@@ -114,8 +114,8 @@ def shift_positions(tokens: Tokens) -> Tokens:
 def grid_positions(tokens: Tokens, newline: int | None) -> tuple[Tokens, Tokens]:
     """Rows and columns of each token, int64, shapes of `tokens`; vectorised, O(size).
 
-    `row(t)` counts the newlines strictly before t; `column(t) = t - 1 - (index of the last newline before t, or -1)`. A newline so ends
-    its own row (paper, section 4.2, in the reading that its b = a+2 forces).
+    `row(t)` counts the newlines strictly before t; `column(t) = t - 1 - (index of the last newline before t, or -1)`. A
+    newline so ends its own row (paper, section 4.2, in the reading that its b = a+2 forces).
     """
     index = shift_positions(tokens)
     ends = np.zeros_like(tokens, dtype=bool) if newline is None else tokens == newline
@@ -149,9 +149,10 @@ def sample_strings(
 ) -> Strings:
     """`count` strings of length n from one of the paper's distributions (section 3.1), vectorised, O(n count).
 
-    uniform: independent fair symbols. imbalanced: each string draws p from seven values, symbols are 0 with probability p. recursive-flip:
-    `s <- s c s` with a random c until long enough, then cut. repeat-structure: a random string of `base_length` repeated, each symbol flipped with
-    `flip_probability`. single-flip: a constant string with one symbol flipped. The same arguments give the same strings in any process.
+    uniform: independent fair symbols. imbalanced: each string draws p from seven values, symbols are 0 with probability
+    p. recursive-flip: `s <- s c s` with a random c until long enough, then cut. repeat-structure: a random string of
+    `base_length` repeated, each symbol flipped with `flip_probability`. single-flip: a constant string with one symbol
+    flipped. The same arguments give the same strings in any process.
 
     Raises:
         InputError: unknown distribution, n or count < 1, base_length < 1, flip_probability outside [0, 1].
@@ -163,9 +164,7 @@ def sample_strings(
         raise InputError("flip_probability", flip_probability, "a number from 0 to 1")
     if distribution not in get_args(Distribution):
         raise InputError("distribution", distribution, "one of " + ", ".join(get_args(Distribution)))
-    generator = np.random.default_rng(
-        np.random.SeedSequence([seed, get_args(Distribution).index(distribution)])
-    )
+    generator = np.random.default_rng(np.random.SeedSequence([seed, get_args(Distribution).index(distribution)]))
     if distribution == "uniform":
         return generator.integers(0, 2, (count, n), dtype=np.int64)
     if distribution == "imbalanced":

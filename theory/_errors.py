@@ -43,9 +43,7 @@ def parse_rational(text: str | int, argument: str) -> Fraction:
         raise InputError(argument, spelled, f"{allowed} of at most {LONGEST_RATIONAL} characters")
     _, _, exponent = spelled.lower().partition("e")
     if exponent.lstrip("+-").isdecimal() and int(exponent.lstrip("+-")[:9]) > LARGEST_DECIMAL_EXPONENT:
-        raise InputError(
-            argument, spelled, f"{allowed} with an exponent of at most {LARGEST_DECIMAL_EXPONENT}"
-        )
+        raise InputError(argument, spelled, f"{allowed} with an exponent of at most {LARGEST_DECIMAL_EXPONENT}")
     try:
         return Fraction(spelled)
     except (ValueError, ZeroDivisionError) as error:

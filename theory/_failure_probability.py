@@ -1,10 +1,13 @@
 """Theorem 4.1's probability: for all d, rho, a, b at once, and sharper at one place.
 
-*Statement* (paper for exponent 1/12; new for larger ones). For all d >= d_least divisible by 4, a >= 1, b >= 2 with d >= 100 + 4a + 4b and all rho > d^2, with independent uniform frequencies, the ideal copier of parameter norm rho copies
+*Statement* (paper for exponent 1/12; new for larger ones). For all d >= d_least divisible by 4, a >= 1, b >= 2 with d
+>= 100 + 4a + 4b and all rho > d^2, with independent uniform frequencies, the ideal copier of parameter norm rho copies
 every string of length <= rho^(c d) with probability at least 1 - d/rho.
 
-*Proof.* Write m = d/4 >= 28, x = ln rho > 2 ln(4m), L = floor(rho^(c d)) <= exp(4 c m x). With eta = ln(L+1)/S, it is enough that C_column(k) >= eta for 1 <= k <= K = L - 1 + |b-a-1| and C_row(1) >= eta:
-the wrong weights then sum to at most L/(L+1) + (L-1)/(L+1)^2 < 1. Each of these K + 1 <= L + m events (a + b <= m - 25) fails with probability at most `pi^(m/2)/Gamma(m/2+1) (eta/8)^(m/2)`. So it is enough that
+*Proof.* Write m = d/4 >= 28, x = ln rho > 2 ln(4m), L = floor(rho^(c d)) <= exp(4 c m x). With eta = ln(L+1)/S, it is
+enough that C_column(k) >= eta for 1 <= k <= K = L - 1 + |b-a-1| and C_row(1) >= eta: the wrong weights then sum to at
+most L/(L+1) + (L-1)/(L+1)^2 < 1. Each of these K + 1 <= L + m events (a + b <= m - 25) fails with probability at most
+`pi^(m/2)/Gamma(m/2+1) (eta/8)^(m/2)`. So it is enough that
 
     F = ln(L+m) + (m/2) ln(pi eta/8) - ln Gamma(m/2+1) + x - ln(4m)  <=  0.
 
@@ -12,16 +15,20 @@ Upper bounds used, each for m >= 28, x > 2 ln(4m) > 9.4:
 
 1. ln(L+m) <= 4 c m x + ln(1+m), since L <= exp(4cmx) and exp(4cmx) >= 1.
 2. ln(L+1) <= 4 c m x + ln 2 <= k m x with k = 4 c + 1/100, since m x/100 >= 28 * 9.4/100 > ln 2.
-3. S >= (1 - 2^-30) e^(4x)/(16 v m), where 4 V d <= 16 v m: v = 3 for three tokens; for the paper's budget V = a+b+2 <= m - 23 < m, so v = m.
+3. S >= (1 - 2^-30) e^(4x)/(16 v m), where 4 V d <= 16 v m: v = 3 for three tokens; for the paper's budget V = a+b+2 <=
+   m - 23 < m, so v = m.
    Hence ln(pi eta/8) <= ln(2 pi k v m^2 x) + 2^-29 - 4x.
 4. ln Gamma(m/2+1) >= (m/2) ln(m/2) - m/2 (Stirling's lower bound, without its positive terms).
 
-They give F <= G(m, x) = ln(1+m) - ln(4m) + (4 c m - 2 m + 1) x + (m/2) [ln(2 pi k v m^2 x) + 2^-29 - ln(m/2) + 1]. In x: dG/dx = 1 + (4c - 2) m + m/(2x) < 0 if (4c - 2) + 1/m + 1/(2x) < 0, which is worst at the
-least m and x. So G <= G(m, x0) with x0 = 2 ln(4m). There, with y = ln(4m) and ln(1+m) - ln(4m) <= 0 as 1 + m <= 4m,
+They give F <= G(m, x) = ln(1+m) - ln(4m) + (4 c m - 2 m + 1) x + (m/2) [ln(2 pi k v m^2 x) + 2^-29 - ln(m/2) + 1]. In
+x: dG/dx = 1 + (4c - 2) m + m/(2x) < 0 if (4c - 2) + 1/m + 1/(2x) < 0, which is worst at the least m and x. So G <= G(m,
+x0) with x0 = 2 ln(4m). There, with y = ln(4m) and ln(1+m) - ln(4m) <= 0 as 1 + m <= 4m,
 
     G(m, x0)/m <= 2 (4c - 2) y + 2 y/m + (1/2) [ln(2 pi k v m^2 2 y) + 2^-29 - ln(m/2) + 1] =: g(m).
 
-In m: y' = 1/m, and y/m decreases for 4m > e, so g'(m) m <= 2 (4c - 2) + (1/2) [e_v + 1/y], with e_v = 2 for v = m (powers m^3/m) and 1 for v = 3. If that is negative at the least m it is for all larger m, and g(m) <= g(m_least). So two signs
+In m: y' = 1/m, and y/m decreases for 4m > e, so g'(m) m <= 2 (4c - 2) + (1/2) [e_v + 1/y], with e_v = 2 for v = m
+(powers m^3/m) and 1 for v = 3. If that is negative at the least m it is for all larger m, and g(m) <= g(m_least). So
+two signs
 at the corner decide: the slopes and g itself. They are evaluated in balls.
 """
 
@@ -143,7 +150,9 @@ def paper_length(rho: Fraction, d: int, exponent: Fraction = Fraction(1, 12)) ->
 
 
 def resonance_bound(m: int, delta: Fraction) -> arb:
-    """Ball above P(sum of m terms 1 - cos theta <= delta), theta uniform: the volume of a ball of radius sqrt(delta/8), at most 1/2 in radius or not."""
+    """Ball above P(sum of m terms 1 - cos theta <= delta), theta uniform: the volume of a ball of radius
+    sqrt(delta/8), at most 1/2 in radius or not.
+    """
     with working_precision(PRECISION):
         return BALL_VOLUME.ball(m=m, delta=delta)
 

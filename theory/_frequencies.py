@@ -1,9 +1,10 @@
 """RoPE frequencies as exact objects.
 
-A frequency turns a pair of coordinates by a fixed angle per position. Three kinds exist: a rational number of turns, a rational
-number of radians, and a power `base^(-f/m)` radians with rational base, an algebraic number. Floats do not occur: a 53-bit fraction of a turn
-is periodic in the position with period at most 2^53, so a model with such frequencies confuses positions that far apart. That is a true property
-of *that* frequency, and a wrong statement about the real number it was meant to stand for.
+A frequency turns a pair of coordinates by a fixed angle per position. Three kinds exist: a rational number of turns, a
+rational number of radians, and a power `base^(-f/m)` radians with rational base, an algebraic number. Floats do not
+occur: a 53-bit fraction of a turn is periodic in the position with period at most 2^53, so a model with such
+frequencies confuses positions that far apart. That is a true property of *that* frequency, and a wrong statement about
+the real number it was meant to stand for.
 """
 
 from __future__ import annotations
@@ -90,7 +91,10 @@ class GridFrequencies:
 
 
 def fixed_point_turns(frequency: Frequency, bits: int) -> int:
-    """An integer within 1 of `2^bits` times the frequency's fractional turns, in [0, 2^bits]. Cost: one ball evaluation."""
+    """An integer within 1 of `2^bits` times the frequency's fractional turns, in [0, 2^bits].
+
+    Cost: one ball evaluation.
+    """
     with working_precision(bits + 64):
         turns = frequency.turns()
         fraction = turns - integer_floor(turns)
@@ -100,8 +104,9 @@ def fixed_point_turns(frequency: Frequency, bits: int) -> int:
 def draw_grid_frequencies(d: int, seed: int, draw: int, bits: int = 1024) -> GridFrequencies:
     """The draw with number `draw` of `seed`: d/4 row and d/4 column frequencies, uniform multiples of 2^-bits turns.
 
-    Depends on (d, seed, draw, bits) alone, through SHAKE-256, so draws can be split over runs and resumed. The uniform grid of
-    2^-bits turns stands for Unif[0, 2 pi] (Theorem 4.1); it is periodic with period 2^bits, so `bits` has to exceed log2 of any length of interest.
+    Depends on (d, seed, draw, bits) alone, through SHAKE-256, so draws can be split over runs and resumed. The uniform
+    grid of 2^-bits turns stands for Unif[0, 2 pi] (Theorem 4.1); it is periodic with period 2^bits, so `bits` has to
+    exceed log2 of any length of interest.
 
     Raises:
         InputError: d not a positive multiple of 4, negative seed or draw, bits < 1.
@@ -112,9 +117,7 @@ def draw_grid_frequencies(d: int, seed: int, draw: int, bits: int = 1024) -> Gri
     require_at_least("bits", bits, 1)
 
     def axis(name: str) -> tuple[Frequency, ...]:
-        return tuple(
-            Turn(_uniform_fraction(f"{d}/{seed}/{draw}/{name}/{index}", bits)) for index in range(d // 4)
-        )
+        return tuple(Turn(_uniform_fraction(f"{d}/{seed}/{draw}/{name}/{index}", bits)) for index in range(d // 4))
 
     return GridFrequencies(row=axis("row"), column=axis("column"))
 
@@ -150,8 +153,8 @@ def _reject_constant(name: str) -> None:
 def parse_grid_frequencies(text: str) -> GridFrequencies:
     """Frequencies from the JSON of a frequencies file.
 
-    `{"unit": "radian" | "turn", "row": [...], "column": [...]}`; a JSON number is the decimal that it spells, a string may be a decimal or `p/q`;
-    `unit` defaults to radian. Also `{"base": B, "d": D}` as in `base_grid_frequencies`.
+    `{"unit": "radian" | "turn", "row": [...], "column": [...]}`; a JSON number is the decimal that it spells, a string
+    may be a decimal or `p/q`; `unit` defaults to radian. Also `{"base": B, "d": D}` as in `base_grid_frequencies`.
 
     Raises:
         InputError: not such a JSON object, an unknown field, NaN, infinity, or no frequency on an axis.
@@ -199,9 +202,7 @@ def read_grid_frequencies(path: Path) -> GridFrequencies:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            "frequencies", str(path), f"a readable JSON file ({type(error).__name__})"
-        ) from error
+        raise InputError("frequencies", str(path), f"a readable JSON file ({type(error).__name__})") from error
     return parse_grid_frequencies(text)
 
 

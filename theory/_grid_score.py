@@ -1,11 +1,13 @@
 """The score of a position-only 2D-RoPE head, and its gaps in ball arithmetic.
 
-With r the position of the key minus that of the query, a head whose query and key do not depend on the token has the score
+With r the position of the key minus that of the query, a head whose query and key do not depend on the token has the
+score
 
     score(r) = sum_f A_f cos(beta_f r) + B_f sin(beta_f r)      (row pairs turn with r_row, column pairs with r_column).
 
-The key wanted at every step stands at the fixed relative position `wanted = (-1, a+2-b)` of the theory layout. Distances below are taken from it:
-`gap(D_row, D_column) = score(wanted) - score(wanted + D)`, so gap(0, 0) = 0 and a key at distance D has weight exp(-gap(D)) against the wanted key's 1.
+The key wanted at every step stands at the fixed relative position `wanted = (-1, a+2-b)` of the theory layout.
+Distances below are taken from it: `gap(D_row, D_column) = score(wanted) - score(wanted + D)`, so gap(0, 0) = 0 and a
+key at distance D has weight exp(-gap(D)) against the wanted key's 1.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class GridScore:
         frequencies: row and column frequencies.
         row: (A_f, B_f) of each row pair, rationals.
         column: (A_f, B_f) of each column pair.
-        wanted: relative position (row, column) of the key to find; (0, 0) when the amplitudes are given around it already.
+        wanted: relative position (row, column) of the key to find; (0, 0) when the amplitudes are given around it
+            already.
         a, b: numbers of tokens before and after the string; all strings can be copied only for b >= 2.
     """
 
@@ -46,9 +49,7 @@ class GridScore:
         require_at_least("a", self.a, 1)
         require_at_least("b", self.b, 1)
         if (len(self.row), len(self.column)) != (len(self.frequencies.row), len(self.frequencies.column)):
-            raise InputError(
-                "amplitudes", f"{len(self.row)} and {len(self.column)}", "one (A, B) for each frequency"
-            )
+            raise InputError("amplitudes", f"{len(self.row)} and {len(self.column)}", "one (A, B) for each frequency")
 
     @property
     def symmetric(self) -> bool:
@@ -56,7 +57,10 @@ class GridScore:
         return self.wanted[1] == 0 and all(b == 0 for _, b in self.column)
 
     def column_gap(self, distance: int) -> arb:
-        """gap(0, distance), a ball at the working precision; exactly 0 where all angles are whole turns. Cost: O(m) ball operations."""
+        """gap(0, distance), a ball at the working precision; exactly 0 where all angles are whole turns.
+
+        Cost: O(m) ball operations.
+        """
         return _gap(self.frequencies.column, self.column, self.wanted[1], distance)
 
     def row_gap(self, distance: int = 1) -> arb:
@@ -64,7 +68,9 @@ class GridScore:
         return _gap(self.frequencies.row, self.row, self.wanted[0], distance)
 
     def centred_column_amplitudes(self) -> list[tuple[arb, arb]]:
-        """(A', B') of each column pair around the wanted key: `column_gap(D) = sum A' (1 - cos(beta D)) - B' sin(beta D)`."""
+        """(A', B') of each column pair around the wanted key: `column_gap(D) = sum A' (1 - cos(beta D)) - B'
+        sin(beta D)`.
+        """
         pairs = zip(self.frequencies.column, self.column, strict=True)
         return [_centre(frequency, amplitude, self.wanted[1]) for frequency, amplitude in pairs]
 
@@ -81,13 +87,15 @@ def require_two_after(b: int) -> int:
         raise InputError(
             "b",
             b,
-            "b >= 2: with b = 1 the newline itself asks at step 1, n columns away from s_1 in the same row, so no fixed offset serves",
+            "b >= 2: with b = 1 the newline itself asks at step 1, n columns away from s_1 in the same row, "
+            "so no fixed offset serves",
         )
     return b
 
 
 def ideal_grid_score(frequencies: GridFrequencies, scale: Fraction, a: int, b: int) -> GridScore:
-    """The ideal copier's score, `scale` times the sum of the cosines of all pairs at the distance to the wanted key (Theorem 4.1).
+    """The ideal copier's score, `scale` times the sum of the cosines of all pairs at the distance to the wanted key
+    (Theorem 4.1).
 
     Raises:
         InputError: scale <= 0, a < 1 or b < 2.
@@ -117,14 +125,11 @@ def _centre(frequency: Frequency, amplitude: Amplitude, wanted: int) -> tuple[ar
     return a * cosine + b * sine, b * cosine - a * sine
 
 
-def _gap(
-    frequencies: tuple[Frequency, ...], amplitudes: tuple[Amplitude, ...], wanted: int, distance: int
-) -> arb:
+def _gap(frequencies: tuple[Frequency, ...], amplitudes: tuple[Amplitude, ...], wanted: int, distance: int) -> arb:
     if all(frequency.whole_turns(distance) for frequency in frequencies):
         return arb(0)
     return total(
-        _pair_gap(f, amplitude, wanted, distance)
-        for f, amplitude in zip(frequencies, amplitudes, strict=True)
+        _pair_gap(f, amplitude, wanted, distance) for f, amplitude in zip(frequencies, amplitudes, strict=True)
     )
 
 

@@ -1,20 +1,24 @@
 """The exact length up to which a position-only 2D-RoPE copier copies every string, by a scan over columns.
 
-*Statement* (new). With e(D) = exp(-gap(0, D)) and e'(D) = exp(-gap(1, D)), the copier copies all binary strings of length n iff for every step i
+*Statement* (new). With e(D) = exp(-gap(0, D)) and e'(D) = exp(-gap(1, D)), the copier copies all binary strings of
+length n iff for every step i
 
     P(i) + H(n-i) < 1,   P(i) = sum_{k=1}^{i-1} e(-k) + sum_{t=1}^{i-1} e'(b-a-1-t),   H(m) = sum_{k=1}^{m} e(k).
 
-*Why.* Every source j /= i and every output j < i can vote against s_i, all of them at once in the string that differs from a constant one only at i; the wanted key
-has weight 1. Equality makes the numerator 0, which is wrong. P and H do not decrease, so failure at n implies failure beyond n, and n* exists.
+*Why.* Every source j /= i and every output j < i can vote against s_i, all of them at once in the string that differs
+from a constant one only at i; the wanted key has weight 1. Equality makes the numerator 0, which is wrong. P and H do
+not decrease, so failure at n implies failure beyond n, and n* exists.
 
-*How it is computed.* Only near-resonances matter: columns with a gap below a cut T. A float scan lists a certain superset of them (`_resonances`); their weights are
-balls; the columns not listed weigh at most exp(-T) each and are accounted for in bulk. Where balls cannot decide, T and the precision go up; at the cap the answer is a bracket.
+*How it is computed.* Only near-resonances matter: columns with a gap below a cut T. A float scan lists a certain
+superset of them (`_resonances`); their weights are balls; the columns not listed weigh at most exp(-T) each and are
+accounted for in bulk. Where balls cannot decide, T and the precision go up; at the cap the answer is a bracket.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from math import ceil, log
 from typing import Literal
@@ -37,13 +41,16 @@ ATTEMPTS = ((16, 96), (48, 160), (160, 384), (600, 1200), (2500, 4500))
 #: Lengths above this are not scanned.
 LARGEST_LIMIT = 10**9
 
-#: A round that lists more near-resonances than this has a score scale too small for its length and is given up as undecided.
+#: A round that lists more near-resonances than this has a score scale too small for its length and is given up as
+#: undecided.
 MOST_RESONANCES = 5_000_000
 
 
 @dataclass(frozen=True)
 class SingleFlip:
-    """A failing case: the string of this length that is `background` but for one symbol, at the step that must write it (1-based)."""
+    """A failing case: the string of this length that is `background` but for one symbol, at the step that must write
+    it (1-based).
+    """
 
     length: int
     step: int
@@ -57,7 +64,8 @@ class SingleFlip:
 
 @dataclass(frozen=True)
 class LengthBound:
-    """What a scan proved: all strings of length <= lower are copied; if `fails` is given, some string of its length is not.
+    """What a scan proved: all strings of length <= lower are copied; if `fails` is given, some string of its length is
+    not.
 
     Attributes:
         lower: every string of every length up to it is copied (0: nothing proved).
@@ -138,10 +146,8 @@ def _scan_up_to(score: GridScore, horizon: int) -> tuple[int, SingleFlip | None]
             if listed is None:
                 break
             before, after, bulk = _events(score, listed, horizon, cut)
-            certain = _least_failing(before, after, horizon, lambda left, right: left + right >= 1)
-            possible = _least_failing(
-                before, after, horizon, lambda left, right, b=bulk: not left + right + b < 1
-            )
+            certain = _least_failing(before, after, horizon, _at_least_one)
+            possible = _least_failing(before, after, horizon, partial(_perhaps_one, bulk))
         proved = max(proved, horizon if possible is None else possible.length - 1)
         failure = certain if certain is not None else failure
         if proved == (horizon if failure is None else failure.length - 1):
@@ -149,10 +155,18 @@ def _scan_up_to(score: GridScore, horizon: int) -> tuple[int, SingleFlip | None]
     return proved, failure
 
 
-def _events(
-    score: GridScore, listed: Iterable[int], horizon: int, cut: int
-) -> tuple[list[_Event], list[_Event], arb]:
-    """Events of P (by step i) and of H (by m), sorted, and a bound on what all unlisted columns add to any P(i) + H(n-i) with n <= horizon."""
+def _at_least_one(left: arb, right: arb) -> bool:
+    return bool(left + right >= 1)
+
+
+def _perhaps_one(bulk: arb, left: arb, right: arb) -> bool:
+    return not left + right + bulk < 1
+
+
+def _events(score: GridScore, listed: Iterable[int], horizon: int, cut: int) -> tuple[list[_Event], list[_Event], arb]:
+    """Events of P (by step i) and of H (by m), sorted, and a bound on what all unlisted columns add to any P(i) +
+    H(n-i) with n <= horizon.
+    """
     row_weight = (-score.row_gap()).exp()
     weights = {column: (-score.column_gap(column)).exp() for column in listed if column != 0}
     offset = score.output_offset
@@ -175,7 +189,10 @@ def _events(
 def _least_failing(
     before: list[_Event], after: list[_Event], horizon: int, fails: Callable[[arb, arb], bool]
 ) -> SingleFlip | None:
-    """Least n <= horizon with fails(P(i), H(n-i)) for some i; `fails` must be monotone in both. Two pointers, O(events)."""
+    """Least n <= horizon with fails(P(i), H(n-i)) for some i; `fails` must be monotone in both.
+
+    Two pointers, O(events).
+    """
     steps = [1, *(event.at for event in before)]
     sums = list(accumulate((event.weight for event in before), initial=arb(0)))
     distances = [0, *(event.at for event in after)]

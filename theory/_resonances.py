@@ -1,11 +1,13 @@
 """A certain superset of the columns whose gap is below a cut, by a float scan with a proved rounding bound.
 
-With angle addition, `sum_f A'_f cos(beta_f k) + B'_f sin(beta_f k)` at k = s + j is a product of a table over block starts s and a table over offsets j: one matrix product of
-inner length 2m for millions of columns.
+With angle addition, `sum_f A'_f cos(beta_f k) + B'_f sin(beta_f k)` at k = s + j is a product of a table over block
+starts s and a table over offsets j: one matrix product of inner length 2m for millions of columns.
 
-*Rounding bound.* Let W = sum_f (|A'_f| + |B'_f|), u = 2^-53. Table entries come from balls and are off by at most 2u times their bound (W_f for the weighted table, 1 for
-the other), so exact products of the stored tables differ from the true sum by at most `2 W (4u + 4u^2)`, two entries a frequency. A dot product of length 2m in floats, in any order, with or without fused operations,
-errs by at most `2mu/(1-2mu)` times the sum of absolute products, which is at most `2 W (1+4u+4u^2)`. Together below `(4m + 10) u W` for m < 10^6; the code uses that, rounded up.
+*Rounding bound.* Let W = sum_f (|A'_f| + |B'_f|), u = 2^-53. Table entries come from balls and are off by at most 2u
+times their bound (W_f for the weighted table, 1 for the other), so exact products of the stored tables differ from the
+true sum by at most `2 W (4u + 4u^2)`, two entries a frequency. A dot product of length 2m in floats, in any order, with
+or without fused operations, errs by at most `2mu/(1-2mu)` times the sum of absolute products, which is at most `2 W
+(1+4u+4u^2)`. Together below `(4m + 10) u W` for m < 10^6; the code uses that, rounded up.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ OFFSETS, STARTS = 4096, 64
 
 
 def columns_below(score: GridScore, cut: int, horizon: int, most: int) -> list[int] | None:
-    """A superset of the columns D /= 0, |D| < horizon + |b-a-1|, with `column_gap(D) < cut`; None if there are more than `most`.
+    """A superset of the columns D /= 0, |D| < horizon + |b-a-1|, with `column_gap(D) < cut`; None if there are more
+    than `most`.
 
     Postcondition: a column in range that is not listed has a gap >= cut, proved (float+bound).
     Cost: 4m flops a column, twice that if the gap is not even.
@@ -82,13 +85,12 @@ class _Scan:
     def _start_table(self, starts: range, sign: int) -> Float64[np.ndarray, "starts two_m"]:
         """The factors of cos(beta j) and sin(beta j) at each block start s, for distances sign * (s + j).
 
-        With x = beta s, y = beta j and B'' = sign B': A' cos(x+y) + B'' sin(x+y) = cos y (A' cos x + B'' sin x) + sin y (B'' cos x - A' sin x).
+        With x = beta s, y = beta j and B'' = sign B': A' cos(x+y) + B'' sin(x+y) = cos y (A' cos x + B'' sin x) + sin y
+        (B'' cos x - A' sin x).
         """
         table = np.empty((len(starts), 2 * len(self.weights)))
         with working_precision(160):
-            for column, (frequency, (a, b)) in enumerate(
-                zip(self.score.frequencies.column, self.weights, strict=True)
-            ):
+            for column, (frequency, (a, b)) in enumerate(zip(self.score.frequencies.column, self.weights, strict=True)):
                 for row, start in enumerate(starts):
                     cosine, sine = _cos_sin_balls(frequency, start)
                     table[row, 2 * column] = float((a * cosine + sign * b * sine).mid())
@@ -107,6 +109,8 @@ def _cos_sin_floats(frequency: Frequency, distance: int) -> tuple[float, float]:
 
 
 def resonance_columns_exact(score: GridScore, cut: Fraction, reach: int) -> Int64[np.ndarray, " found"]:
-    """The columns D /= 0, |D| <= reach, whose gap is not certainly >= cut, one ball at a time: the slow route that tests compare with."""
+    """The columns D /= 0, |D| <= reach, whose gap is not certainly >= cut, one ball at a time: the slow route that
+    tests compare with.
+    """
     columns = (sign * k for k in range(1, reach + 1) for sign in (1, -1))
     return np.array([k for k in columns if not score.column_gap(k) >= ball(cut)], dtype=np.int64)

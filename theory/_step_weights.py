@@ -1,4 +1,6 @@
-"""One step of one string under a position-only score, straight from the token positions: the route that assumes nothing about worst cases."""
+"""One step of one string under a position-only score, straight from the token positions: the route that assumes
+nothing about worst cases.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ LONGEST_FIRST_STEP = 1000
 
 @dataclass(frozen=True)
 class StepWeights:
-    """Attention weights at one step, against 1 at the wanted position: those of tokens equal to s_i, and of the other data tokens.
+    """Attention weights at one step, against 1 at the wanted position: those of tokens equal to s_i, and of the other
+    data tokens.
 
     The step is right iff right > wrong, wrong iff right <= wrong.
     """
@@ -56,8 +59,10 @@ def step_weights(score: GridScore, string: Int64[np.ndarray, " n"], step: int) -
 def first_step_failure(score: GridScore) -> SingleFlip | None:
     """For b = 1: the shortest string 1 0..0 whose first step certainly fails, or None if none up to length 1000 does.
 
-    The newline asks from (0, a+n), where the offset finds nothing; s_j stands n+1-j columns to its left. The step fails iff the weight at distance n is at most the
-    sum of the weights at the distances below n, so soon for almost every draw: the weights have no reason to grow that fast.
+    The newline asks from (0, a+n), where the offset finds nothing; s_j stands n+1-j columns to its left. The step fails
+    iff the weight at distance n is at most the
+    sum of the weights at the distances below n, so soon for almost every draw: the weights have no reason to grow that
+    fast.
     """
     if score.b != 1:
         require_two_after(score.b)

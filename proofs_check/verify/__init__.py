@@ -1,0 +1,8 @@
+"""The independent certificate checker: from a file to the statement that it proves, or to the reason why it proves none.
+
+It shares no code with what makes certificates, and needs python-flint only. docs/certificates.md is its specification.
+"""
+
+from proofs_check.verify._document import UnreadableCertificateError as UnreadableCertificateError
+from proofs_check.verify._verdict import Verdict as Verdict
+from proofs_check.verify._verdict import verify_file as verify_file

@@ -1,0 +1,153 @@
+"""From a file to a verdict: the envelope, and which check a kind calls for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proofs_check.verify._ceiling import check_dirichlet_ceiling
+from proofs_check.verify._cosine import check_cosine_lemma, check_cosine_step_counterexample
+from proofs_check.verify._counterexample import check_grid_counterexample
+from proofs_check.verify._document import (
+    Rejected,
+    UnreadableCertificateError,
+    parse_json,
+    read_regular_file,
+    require_fields,
+    require_rational,
+    require_text,
+    shown,
+    spell,
+)
+from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
+from proofs_check.verify._grid_model import GridModel, read_grid_model
+from proofs_check.verify._scan import check_grid_scan
+from proofs_check.verify._separation import check_grid_separation
+
+LARGEST_CERTIFICATE = 2**24
+
+ENVELOPE = ("schema", "kind", "inputs", "evidence", "claim")
+
+#: What a check may raise on input that no rule above it has thought of; it proves nothing, so it rejects.
+_NO_PROOF = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError, OSError)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker says about one file.
+
+    Attributes:
+        file: the path as given.
+        accepted: is the claim proved?
+        statement: what was proved, derived by the checker; None if rejected.
+        reason: why the certificate was rejected; None if accepted.
+    """
+
+    file: str
+    accepted: bool
+    statement: str | None
+    reason: str | None
+
+
+def verify_file(path: Path | str) -> Verdict:
+    """Check one certificate; the weights file that it names is looked for beside it.
+
+    Postcondition: `accepted` only if the statement is proved by exact arithmetic and ball comparisons made in this call.
+
+    Raises:
+        UnreadableCertificateError: the file cannot be read, or is not JSON in UTF-8.
+    """
+    file = Path(path)
+    try:
+        statement = _statement(file.parent, _read(file))
+    except Rejected as rejection:
+        return Verdict(str(path), False, None, str(rejection))
+    except UnreadableCertificateError:
+        raise
+    except _NO_PROOF as error:
+        return Verdict(str(path), False, None, f"the check broke off: {type(error).__name__} {shown(str(error))}")
+    return Verdict(str(path), True, statement, None)
+
+
+def _read(file: Path) -> Any:
+    try:
+        text = read_regular_file(file, LARGEST_CERTIFICATE).decode("utf-8")
+        return parse_json(text, "the certificate")
+    except json.JSONDecodeError as error:
+        raise UnreadableCertificateError(f"not JSON: {error.msg} at line {error.lineno}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableCertificateError("not JSON: it is not UTF-8 text") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise UnreadableCertificateError(f"cannot be read: {reason or error}") from error
+
+
+def _statement(directory: Path, document: object) -> str:
+    """The statement that a certificate proves.
+
+    Raises:
+        Rejected: it proves none.
+    """
+    envelope = require_fields(document, "the certificate", ENVELOPE)
+    if type(envelope["schema"]) is not int or envelope["schema"] != 1:
+        raise Rejected(f"schema is {shown(envelope['schema'])}, not 1")
+    kind = require_text(envelope["kind"], "kind")
+    check = _CHECKS.get(kind)
+    if check is None:
+        raise Rejected(f"unknown kind {shown(kind)}")
+    return check(directory, envelope["inputs"], envelope["evidence"], envelope["claim"])
+
+
+_Check = Callable[[Path, object, object, object], str]
+
+
+def _of_model(check: Callable[[GridModel, object], str]) -> _Check:
+    """A check of a model and a claim without evidence."""
+
+    def checked(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        require_fields(evidence, "evidence", ())
+        return check(read_grid_model(directory, inputs), claim)
+
+    return checked
+
+
+def _of_inputs(check: Callable[[object, object], str]) -> _Check:
+    """A check of inputs and a claim without evidence or files."""
+
+    def checked(_directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        require_fields(evidence, "evidence", ())
+        return check(inputs, claim)
+
+    return checked
+
+
+def _separation(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    return check_grid_separation(read_grid_model(directory, inputs), evidence, claim)
+
+
+def _ceiling(_directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    return check_dirichlet_ceiling(inputs, evidence, claim)
+
+
+def _check_norm(model: GridModel, claim: object) -> str:
+    """The statement of a `weights-norm` certificate; exact. Cost: linear in the nonzero parameters."""
+    most = require_rational(require_fields(claim, "claim", ("norm_at_most",))["norm_at_most"], "claim.norm_at_most")
+    if most < 0 or model.square_norm() > most**2:
+        raise Rejected("the norm of the stored parameters is larger than claim.norm_at_most")
+    return f"For {model.description}: the square root of the sum of the squares of all parameters is at most {spell(most)}."
+
+
+_CHECKS: dict[str, _Check] = {
+    "weights-norm": _of_model(_check_norm),
+    "grid-separation": _separation,
+    "grid-scan": _of_model(check_grid_scan),
+    "grid-counterexample": _of_model(check_grid_counterexample),
+    "failure-probability": _of_inputs(check_failure_probability),
+    "failure-probability-at": _of_inputs(check_failure_probability_at),
+    "cosine-lemma": _of_inputs(check_cosine_lemma),
+    "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
+    "dirichlet-ceiling": _ceiling,
+}
