@@ -26,7 +26,6 @@ from proofs_check._theorem_4_1 import (
 )
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
 
-
 #: Where certificates and weights go below the output directory.
 CERTIFICATES = "certificates"
 
@@ -91,7 +90,8 @@ def run_check(
 
     Args:
         parameters: what to check.
-        out: directory for `certificates/` (with the weights) and `check.json`; made if missing. None: a temporary one, and no
+        out: directory for `certificates/` (with the weights) and `check.json`; made if missing. None: a temporary one,
+            and no
             certificate is named.
         tick: called after each draw.
 

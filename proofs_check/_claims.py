@@ -47,7 +47,9 @@ class Claim:
         """Was the claim decided as expected (or at all, where nothing is expected)?"""
         if self.status == "NOT_APPLICABLE":
             return True
-        return self.status == self.expected or (self.expected is None and self.status != "UNDECIDED")
+        # Beyond a theorem nothing is expected, and what is only tried cannot be decided positively.
+        decided = self.status != "UNDECIDED" or self.method == "sampled"
+        return self.status == self.expected or (self.expected is None and decided)
 
     def document(self) -> dict[str, Any]:
         """The claim as a JSON object."""

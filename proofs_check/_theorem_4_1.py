@@ -472,7 +472,8 @@ def _single_b(parameters: BudgetParameters) -> Claim:
         "reason": "at step 1 the newline itself asks, n columns away from s_1 in the same row",
     }
     if flip is None or flip.length > paper_length(parameters.rho, parameters.d):
-        return _single_b_claim("UNDECIDED", figures, None)
+        # Beyond the theorem the lengths it speaks of may be too short for a failure.
+        return _single_b_claim("UNDECIDED" if parameters.within_theorem else "NOT_APPLICABLE", figures, None)
     weights = f"{parameters.slug}-b-1.safetensors"
     inputs = weights_input(weights, copier.save(parameters.out / weights))
     certificate = f"{parameters.slug}-b-1-counterexample.json"

@@ -14,6 +14,7 @@ from theory._closed_forms import TYPICAL_LENGTH as TYPICAL_LENGTH
 from theory._closed_forms import ClosedForm as ClosedForm
 from theory._closed_forms import Label as Label
 from theory._closed_forms import Method as Method
+from theory._closed_forms import closed_forms_page as closed_forms_page
 from theory._closed_forms import evaluate_in_balls as evaluate_in_balls
 from theory._copy_task import ONE as ONE
 from theory._copy_task import ZERO as ZERO

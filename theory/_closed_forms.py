@@ -180,3 +180,10 @@ CLOSED_FORMS = (
     SCORE_SCALE, PAPER_LENGTH, PAPER_FAILURE, NEEDED_SEPARATION, BALL_VOLUME, PAPER_RESONANCE,
     UNION_BOUND, TYPICAL_LENGTH, DIRICHLET_Q, CEILING, AMPLITUDE_CEILING,
 )  # fmt: skip
+
+
+def closed_forms_page() -> str:
+    """The page of the docs that lists every closed form, in Markdown with LaTeX."""
+    rows = [f"| {f.name} | $ {f.latex()} $ | {f.label} | {f.source} | {f.meaning} |" for f in CLOSED_FORMS]
+    head = ["# Closed forms", "", "Made from `theory/_closed_forms.py`; a test compares this page with it.", ""]
+    return "\n".join([*head, "| name | value | label | source | meaning |", "|---|---|---|---|---|", *rows, ""])

@@ -1,6 +1,6 @@
-"""The independent certificate checker: from a file to the statement that it proves, or to the reason why it proves none.
+"""The independent certificate checker: from a file to the statement that it proves, or to why it proves none.
 
-It shares no code with what makes certificates, and needs python-flint only. docs/certificates.md is its specification.
+It shares no code with what makes certificates, and needs python-flint only. docs/certificates.md specifies it.
 """
 
 from proofs_check.verify._document import UnreadableCertificateError as UnreadableCertificateError

@@ -16,7 +16,8 @@ ACCEPTED, REJECTED, BAD_INPUT = 0, 1, 2
 def main(arguments: list[str]) -> int:
     """Check files and print a line for each, or one JSON object; returns the exit code.
 
-    A file that cannot be read is told in one line on stderr and makes the exit code 2; the others are checked all the same.
+    A file that cannot be read is told in one line on stderr and makes the exit code 2; the others are checked all
+    the same.
     """
     options = {argument for argument in arguments if argument.startswith("-")}
     files = [argument for argument in arguments if not argument.startswith("-")]
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
         verdict, code_of_file = _verdict(file)
         code = max(code, code_of_file)
         verdicts.append(verdict)
-        if "--json" not in options:
+        if "--json" not in options and code_of_file != BAD_INPUT:
             outcome = f"accepted: {verdict.statement}" if verdict.accepted else f"rejected: {verdict.reason}"
             print(_one_line(f"{file}: {outcome}"), flush=True)
     if "--json" in options:

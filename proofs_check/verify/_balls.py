@@ -62,15 +62,15 @@ def is_less(left: arb, right: arb) -> bool | None:
     return False if left >= right else None
 
 
-def decide(question: Callable[[], bool | None], what: str) -> bool:
-    """The answer of `question`, asked at growing precision until it is not None.
+def decide(question: Callable[[], bool | None], what: str, most_bits: int = PRECISIONS[-1]) -> bool:
+    """The answer of `question`, asked at precisions growing up to `most_bits` until it is not None.
 
     Raises:
         Rejected: undecided at the highest precision.
     """
-    for bits in PRECISIONS:
+    for bits in (bits for bits in PRECISIONS if bits <= most_bits):
         with working_precision(bits):
             answer = question()
         if answer is not None:
             return answer
-    raise Rejected(f"{what}: undecided at {PRECISIONS[-1]} bits")
+    raise Rejected(f"{what}: undecided at {most_bits} bits")

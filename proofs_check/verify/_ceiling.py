@@ -1,14 +1,16 @@
 """Kind `dirichlet-ceiling`: a length at which every position-only copier fails, whatever its frequencies.
 
-*Proof.* Let Q >= 1 and m = d/4. Dirichlet: some 1 <= k <= Q^m has dist(k alpha_f, Z) <= 1/Q for all m column frequencies, so
-1 - cos(beta_f k) <= 2 pi^2/Q^2. In gap(0, k) + gap(0, -k) = 2 sum_f A'_f (1 - cos(beta_f k)) the sines cancel, and
-A'_f <= sqrt(A_f^2 + B_f^2), so the sum is at most 2 W 2 pi^2/Q^2 <= 2 ln 2 if `Q^2 ln 2 >= 2 pi^2 W`. By convexity
-exp(-gap(0, k)) + exp(-gap(0, -k)) >= 2 exp(-ln 2) = 1, and equality fails too. Step k+1 of a string of length n >= 2k+1 has sources
-at both distances, so all n >= 2 Q^m + 1 fail.
+*Proof.* Let Q >= 1 and m = d/4. Dirichlet: some 1 <= k <= Q^m has dist(k alpha_f, Z) <= 1/Q for all m column
+frequencies, so 1 - cos(beta_f k) <= 2 pi^2/Q^2. In gap(0, k) + gap(0, -k) = 2 sum_f A'_f (1 - cos(beta_f k))
+the sines cancel, and A'_f <= sqrt(A_f^2 + B_f^2), so the sum is at most 2 W 2 pi^2/Q^2 <= 2 ln 2
+if `Q^2 ln 2 >= 2 pi^2 W`. By convexity exp(-gap(0, k)) + exp(-gap(0, -k)) >= 2 exp(-ln 2) = 1, and
+equality fails too. Step k+1 of a string of length n >= 2k+1 has sources at both distances, so all
+n >= 2 Q^m + 1 fail.
 
-*W from the norm.* A position-only copier has one query q = Q w_c and one key k = K w_x, and `sum_f sqrt(A_f^2 + B_f^2)` is
-`sum_f |q_f| |k_f| <= |q| |k| <= |Q| |K| |w_c| |w_x| <= (|Q|^2 + |K|^2)/2 |w|^2`, w being the whole embedding matrix. With |Q|^2 + |K|^2 + |w|^2
-<= rho^2 this is at most rho^4/8. (The score scale is 1.)
+*W from the norm.* A position-only copier has one query q = Q w_c and one key k = K w_x, and its sum of
+column amplitudes sqrt(A_f^2 + B_f^2) = |q_f| |k_f| is at most
+`|q| |k| <= |Q| |K| |w_c| |w_x| <= (|Q|^2 + |K|^2)/2 |w|^2`, w being the whole embedding matrix. With
+|Q|^2 + |K|^2 + |w|^2 <= rho^2 this is at most rho^4/8. (The score scale is 1.)
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ def check_dirichlet_ceiling(inputs: object, evidence: object, claim: object) -> 
     _require_close_enough(q, amplitude)
     which = f"parameter norm at most {spell(given)}" if by_norm else f"column amplitudes of sum at most {spell(given)}"
     return (
-        f"Whatever the frequencies, no position-only grid copier with d/4 = {d // 4} column frequencies (b >= 2, score scale 1) and "
-        f"{which} copies every binary string of length {spell(fails_at)}, nor of any larger length (real-arithmetic model)."
+        f"Whatever the frequencies, no position-only grid copier with d/4 = {d // 4} column frequencies "
+        f"(b >= 2, score scale 1) and {which} copies every binary string of length {spell(fails_at)}, nor of any "
+        "larger length (real-arithmetic model)."
     )
 
 
@@ -66,7 +69,9 @@ def _require_far_enough(fails_at: int, q: int, m: int) -> None:
 
 def _require_close_enough(q: int, amplitude: Fraction) -> None:
     """Q^2 ln 2 >= 2 pi^2 W."""
-    if not decide(
-        lambda: is_at_most(2 * arb.pi() ** 2 * ball(amplitude), ball(q**2) * arb(2).log()), "Q^2 ln 2 >= 2 pi^2 W"
-    ):
+
+    def enough() -> bool | None:
+        return is_at_most(2 * arb.pi() ** 2 * ball(amplitude), ball(q**2) * arb(2).log())
+
+    if not decide(enough, "Q^2 ln 2 >= 2 pi^2 W"):
         raise Rejected("evidence.q is too small: Q^2 ln 2 < 2 pi^2 W")

@@ -1,12 +1,12 @@
 """Kind `grid-counterexample`: a model gets one step of one string wrong, position-only or not.
 
-The step is right iff `N = sum over tokens seen of exp(score) u_token` is positive for s_i = 0, negative for s_i = 1. N is
-divided by exp(score) of the key s_i in the prompt, the wanted one, which keeps its sign.
+The step is right iff `N = sum over tokens seen of exp(score) u_token` is positive for s_i = 0, negative for s_i
+= 1. N is divided by exp(score) of the key s_i in the prompt, the wanted one, which keeps its sign.
 
-Tokens with the same score for a reason that can be seen exactly (same coefficients, positions that differ by whole turns
-of every frequency that counts) are summed as rational numbers first. If nothing is left, N = 0, which is wrong. Among
-many tokens, those with a score certainly more than T below the wanted one are not evaluated: they change the quotient
-by at most `exp(-T)` times the sum of their |u|.
+Tokens with the same score for a reason that can be seen exactly (same coefficients, positions that differ by
+whole turns of every frequency that counts) are summed as rational numbers first. If nothing is left, N = 0,
+which is wrong. Among many tokens, those with a score certainly more than T below the wanted one are not
+evaluated: they change the quotient by at most `exp(-T)` times the sum of their |u|.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from flint import arb
 
@@ -25,6 +26,9 @@ from proofs_check.verify._waves import MOST_EVALUATIONS, WaveSum, exact_period, 
 
 #: All tokens are evaluated where at most this many evaluations of waves are needed.
 EVALUATED_WITHOUT_CUT = 100_000
+
+#: Most tokens with a value that reaches the read-out.
+MOST_VOTERS = 256
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def check_grid_counterexample(model: GridModel, claim: object) -> str:
         require_integer(flip, "an entry of claim.flips", 1, n)
         for flip in require_list(fields["flips"], "claim.flips", n)
     ]
-    if any(later <= earlier for earlier, later in zip(flips, flips[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(flips)):
         raise Rejected("claim.flips is not increasing")
     step = require_integer(fields["step"], "claim.step", 1, n)
     symbols = bytearray([background]) * n
@@ -97,8 +101,8 @@ def check_grid_counterexample(model: GridModel, claim: object) -> str:
     _require_wrong(model, _case(model, bytes(symbols), step))
     but = f" but at {_listed(flips)}" if flips else ""
     return (
-        f"For {model.description}: step {step} of the string of length {n} that is {background} everywhere{but} "
-        f"is not the symbol {symbols[step - 1]} that stands there, so this string is not copied."
+        f"For {model.description}: in the string of length {n} that is {background} everywhere{but}, the answer of "
+        f"step {step} is not the symbol {symbols[step - 1]} that stands there, so this string is not copied."
     )
 
 
@@ -108,7 +112,7 @@ def _listed(flips: Sequence[int]) -> str:
 
 
 def _case(model: GridModel, symbols: bytes, step: int) -> _Case:
-    """Query token and position: s_{i-1} of the output, or at step 1 the last B, which ends row 0 if it is the newline."""
+    """Query token and position: s_{i-1} of the output, or at step 1 the last B, which ends row 0 if b = 1."""
     if step > 1:
         return _Case(symbols, step, symbols[step - 2], 1, model.b + step - 3)
     if model.b >= 2:
@@ -137,6 +141,8 @@ def _other_tokens(model: GridModel, case: _Case) -> Iterator[_Seen]:
 def _require_wrong(model: GridModel, case: _Case) -> None:
     votes = model.votes
     tokens = {token for token, vote in enumerate(votes) if vote} | {case.symbols[case.step - 1]}
+    if len(tokens) > MOST_VOTERS:
+        raise Rejected(f"{len(tokens)} tokens have a vote; at most {MOST_VOTERS} are supported")
     scores = {token: model.score(case.query, token) for token in tokens}
     everything = [term for score in scores.values() for term in (*score.row, *score.column)]
     cut_free = _all_affordable(model, case, scores)

@@ -1,25 +1,28 @@
 """Kinds `failure-probability` and `failure-probability-at`: how often a random draw of frequencies fails.
 
-*Setting.* d = 4m, the m row and m column frequencies are independent and uniform on [0, 2 pi], b >= 2, and the ideal copier
-has the score `S sum_f cos(beta_f (r - wanted))`, so gap(0, k) = S C_column(k) and gap(1, k) = S (C_row(1) + C_column(k))
-with C(k) = sum_f (1 - cos(beta_f k)). Its score scale is S >= (1 - 2^-30) rho^4/(4 V d), V = a+b+2 (paper) or 3.
+*Setting.* d = 4m, the m row and m column frequencies are independent and uniform on [0, 2 pi], b >= 2, and the
+ideal copier has the score `S sum_f cos(beta_f (r - wanted))`, so that with C(k) = sum_f (1 - cos(beta_f k)),
+gap(0, k) = S C_column(k) and gap(1, k) = S (C_row(1) + C_column(k)).
+Its score scale is S >= (1 - 2^-30) rho^4/(4 V d), V = a+b+2 (paper) or 3.
 
-*Enough.* Let L >= 1 and eta = ln(L+1)/S. If C_column(k) >= eta for 1 <= k <= K = L - 1 + |b-a-1| and C_row(1) >= eta, all
-strings of length <= L are copied. For such a length n <= L the wrong weights of any step are at most L-1 sources of
-at most exp(-S eta) = 1/(L+1), one output at distance 0 of at most 1/(L+1), and L-1 further outputs of at most 1/(L+1)^2.
-Their sum is at most L/(L+1) + (L-1)/(L+1)^2, which is below 1 as (L-1)/(L+1)^2 < 1/(L+1).
+*Enough.* Let L >= 1 and eta = ln(L+1)/S. If C_column(k) >= eta for 1 <= k <= K = L - 1 + |b-a-1|
+and C_row(1) >= eta, all strings of length <= L are copied. The wrong weights of any step are at most L-1 sources
+of at most exp(-S eta) = 1/(L+1), one output at distance 0 of at most 1/(L+1), and L-1 further outputs of at most
+1/(L+1)^2. Their sum is at most L/(L+1) + (L-1)/(L+1)^2, which is below 1 as (L-1)/(L+1)^2 < 1/(L+1).
 
-*One event.* For a fixed k >= 1, k alpha_f mod 1 is uniform and independent over f (alpha_f = beta_f/2 pi). As
-1 - cos(2 pi x) >= 8 x^2 for |x| <= 1/2, C(k) < eta puts the distances to Z into a ball of radius sqrt(eta/8) in R^m, with
-probability at most its volume pi^(m/2)/Gamma(m/2+1) (eta/8)^(m/2). There are K + 1 = L + |b-a-1| events; therefore
+*One event.* For a fixed k >= 1, k alpha_f mod 1 is uniform and independent over f (alpha_f = beta_f/2 pi).
+As 1 - cos(2 pi x) >= 8 x^2 for |x| <= 1/2, C(k) < eta puts the distances to Z into a ball of radius sqrt(eta/8) in
+R^m, with probability at most its volume pi^(m/2)/Gamma(m/2+1) (eta/8)^(m/2). There are K + 1 = L + |b-a-1|
+events; therefore
 
-    failure <= (L + |b-a-1|) pi^(m/2)/Gamma(m/2+1) (ln(L+1)/(8 S))^(m/2).                                              (1)
+    failure <= (L + |b-a-1|) pi^(m/2)/Gamma(m/2+1) (ln(L+1)/(8 S))^(m/2).          (1)
 
 A larger S only lowers this. `failure-probability-at` evaluates (1) at S = rho^4/(4 V d).
 
-*For all places at once.* Let d >= 100 + 4a + 4b, a >= 1, b >= 2, rho > d^2, L = floor(rho^(c d)), c > 0. So m >= 28,
-a + b <= m - 25, |b-a-1| <= m (as b-a-1 <= b <= m and a+1-b <= a <= m), V <= m - 23 < m for the paper's budget.
-Write x = ln rho, y = ln(4m), so x > 2y, and E = rho^(c d) = exp(4 c m x) >= 1, so 1 <= L <= E. By (1) it is enough that
+*For all places at once.* Let d >= 100 + 4a + 4b, a >= 1, b >= 2, rho > d^2, L = floor(rho^(c d)), c > 0.
+So m >= 28, a + b <= m - 25, |b-a-1| <= m (as b-a-1 <= b <= m and a+1-b <= a <= m), V <= m - 23 < m for the paper's
+budget. Write x = ln rho, y = ln(4m), so x > 2y, and E = rho^(c d) = exp(4 c m x) >= 1, so 1 <= L <= E. By (1)
+it is enough that
 
     F = ln(L+m) + (m/2) ln(pi eta/8) - ln Gamma(m/2+1) + x - ln(4m)  <=  0            (failure * rho/d <= 1).
 
@@ -33,10 +36,10 @@ They give, the term (m/2)(-4x) being -2 m x,
 
     F <= G(m, x) = (4 c m - 2 m + 1) x + (m/2) ln(2 pi k v m^2 x/(1 - 2^-30)) - ln Gamma(m/2+1) + ln((1+m)/(4m)).
 
-*In x.* dG/dx = m [(4c - 2) + 1/m + 1/(2x)]. The bracket decreases in m and x. If it is negative at m = n, x = 2 ln(4n), it is
-so for all m >= n and x >= 2 ln(4m) >= 2 ln(4n), and G(m, x) <= G(m, 2y).                                              (A)
+*In x.* dG/dx = m [(4c - 2) + 1/m + 1/(2x)]. The bracket decreases in m and x. If it is negative at
+m = n, x = 2 ln(4n), it is so for all m >= n and x >= 2 ln(4m) >= 2 ln(4n), and G(m, x) <= G(m, 2y). (A)
 
-*One m.* With n = m and v = m - 23 (paper) or 3: (A) and G(m, 2y) <= 0 prove the claim for this m.                      (B)
+*One m.* With n = m and v = m - 23 (paper) or 3: (A) and G(m, 2y) <= 0 prove the claim for this m. (B)
 
 *All m >= n.* ln((1+m)/(4m)) <= 0 as m >= 1. ln Gamma(z+1) >= z ln z - z for z >= 1, by Binet's formula
 ln Gamma(z+1) = z ln z - z + ln(2 pi z)/2 + (a positive integral). With v = m (paper) or 3, G(m, 2y)/m is at most
@@ -47,11 +50,12 @@ as ln(2 pi k v m^2 2y) - ln(m/2) = ln(8 pi k v m y). Here k is the constant of (
 
     m g'(m) = 2 (4c - 2) + 2 (1 - y)/m + (1/2) [p + 1/y],    p = 2 (v = m) or 1 (v = 3),
 
-and y > 1, so m g' <= 2 (4c - 2) + (p + 1/y)/2, which decreases in m. If that is negative at m = n then g decreases on
-[n, infinity), and with g(n) <= 0 and (A) the claim holds for all m >= n.                                              (C)
+and y > 1, so m g' <= 2 (4c - 2) + (p + 1/y)/2, which decreases in m. If that is negative at m = n then g
+decreases on [n, infinity), and with g(n) <= 0 and (A) the claim holds for all m >= n. (C)
 
-*What is checked.* n0 = max(28, ceil(d_least/4)). Some n >= n0 satisfies (C), and each m from n0 to n - 1 satisfies (B). Each sign
-is that of a ball. As n grows, (C) needs 8 c - 4 + p/2 < 0: c < 3/8 for the paper's budget, c < 7/16 for three tokens.
+*What is checked.* n0 = max(28, ceil(d_least/4)). Some n >= n0 satisfies (C), and each m from n0 to n - 1
+satisfies (B). Each sign is that of a ball. As n grows, (C) needs 8 c - 4 + p/2 < 0: c < 3/8 for the paper's
+budget, c < 7/16 for three tokens.
 """
 
 from __future__ import annotations
@@ -149,10 +153,10 @@ def check_failure_probability(inputs: object, claim: object) -> str:
     _require_proved(_Universal(exponent, budget), max(LEAST_M, -(-d_least // 4)))
     tokens = "V = a+b+2" if budget == "paper" else "V = 3"
     return (
-        f"For all d >= {spell(d_least)} divisible by 4, all a >= 1, b >= 2 with d >= 100+4a+4b and all rho > d^2: with frequencies "
-        "independent and uniform on [0, 2 pi], the ideal grid copier of score scale S >= (1 - 2^-30) rho^4/(4 V d), "
-        f"{tokens}, copies every binary string of length <= rho^({spell(exponent)} d) with probability at least 1 - d/rho "
-        "(real-arithmetic model)."
+        f"For all d >= {spell(d_least)} divisible by 4, all a >= 1, b >= 2 with d >= 100+4a+4b and all rho > d^2: "
+        "with frequencies independent and uniform on [0, 2 pi], the ideal grid copier of score scale "
+        f"S >= (1 - 2^-30) rho^4/(4 V d), {tokens}, copies every binary string of length <= rho^({spell(exponent)} d) "
+        "with probability at least 1 - d/rho (real-arithmetic model)."
     )
 
 
@@ -199,10 +203,11 @@ def check_failure_probability_at(inputs: object, claim: object) -> str:
         radius = arb.pi() * arb(length + 1).log() / (8 * ball(scale))
         return is_at_most(arb(events).log() + half * radius.log() - (half + 1).lgamma(), ball(most).log())
 
-    if not decide(below, "the failure probability"):
+    if not decide(below, "the failure probability", most_bits=8192):
         raise Rejected("the union bound is larger than claim.failure_at_most")
     return (
-        f"With a = {spell(a)}, b = {spell(b)}, d = {d}, rho = {spell(rho)} and frequencies independent and uniform on [0, 2 pi], the ideal grid "
-        f"copier of score scale S = {spell(scale)} ({budget} budget) copies every binary string of every length from 1 to "
-        f"{spell(length)} with probability at least 1 - {spell(most)} (real-arithmetic model)."
+        f"With a = {spell(a)}, b = {spell(b)}, d = {d}, rho = {spell(rho)} and frequencies independent and uniform on "
+        f"[0, 2 pi], the ideal grid copier of score scale S = rho^4/(4 V d) = {spell(scale)} ({budget} budget) copies "
+        f"every binary string of every length from 1 to {spell(length)} with probability at least 1 - {spell(most)} "
+        "(real-arithmetic model)."
     )

@@ -21,7 +21,10 @@ from proofs_check.verify._document import (
 )
 
 #: Most frequencies on an axis.
-MOST_FREQUENCIES = 65_536
+MOST_FREQUENCIES = 1024
+
+#: Common periods beyond this are of no interest; distances are shorter.
+LARGEST_PERIOD = 2**64
 
 #: Bits kept beyond those that a result needs.
 GUARD_BITS = 64
@@ -98,13 +101,15 @@ def _axis(values: object, unit: str, name: str) -> tuple[Frequency, ...]:
 
 
 def common_period(frequencies: Iterable[Frequency]) -> int | None:
-    """The least k >= 1 at which all phases are whole turns (1 for none), or None: only at k = 0."""
+    """The least k >= 1 at which all phases are whole turns (1 for no frequency); None if no k up to 2^64 does."""
     result = 1
     for frequency in frequencies:
         period = frequency.period
         if period is None:
             return None
         result = lcm(result, period)
+        if result > LARGEST_PERIOD:
+            return None
     return result
 
 

@@ -7,12 +7,13 @@ With e(k) = exp(-gap(0, k)), e'(k) = exp(-gap(1, k)), all strings of length n ar
 All terms are positive, so P and H increase: a length that fails makes all larger ones fail, and one that does not
 shows that all smaller ones do not either.
 
-The columns with a gap above a cut T are not evaluated: there are n-1 sources and at most n-1 outputs, so they weigh at
-most `(n-1) exp(-T) (1 + exp(-gap(1, 0)))` in any P(i) + H(n-i), and at least 0. Between two steps at which a listed
-output or source enters P, P stays and H(n-i) does not grow with i, so that step 1 and those steps are enough.
+The columns with a gap above a cut T are not evaluated: there are n-1 sources and at most n-1 outputs, so they
+weigh at most `(n-1) exp(-T) (1 + exp(-gap(1, 0)))` in any P(i) + H(n-i), and at least 0. Between two steps at
+which a listed output or source enters P, P stays and H(n-i) does not grow with i, so that step 1 and those
+steps are enough.
 
-A column at which every column frequency has come full circle exactly weighs exactly 1. Such terms are counted apart: one
-of them makes the sum at least 1 whatever the rest, with equality, which fails, included.
+A column at which every column frequency has come full circle exactly weighs exactly 1. Such terms are counted
+apart: one of them makes the sum at least 1 whatever the rest, with equality, which fails, included.
 """
 
 from __future__ import annotations
@@ -38,14 +39,6 @@ _FIRST_LENGTH, _GROWTH = 64, 8
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What the condition needs beside the score: the wanted column and b - a - 1."""
-
-    wanted: int
-    offset: int
-
-
-@dataclass(frozen=True)
 class _Weight:
     """A number of terms that are exactly 1, and the sum of other positive terms."""
 
@@ -55,8 +48,11 @@ class _Weight:
     def __add__(self, other: _Weight) -> _Weight:
         return _Weight(self.ones + other.ones, self.rest + other.rest)
 
+    def total(self) -> arb:
+        return self.ones + self.rest
 
-_NOTHING = _Weight(0, arb(0))
+
+_NOTHING, _EXACTLY_ONE = _Weight(0, arb(0)), _Weight(1, arb(0))
 
 
 class _Prefix:
@@ -82,34 +78,105 @@ def check_grid_scan(model: GridModel, claim: object) -> str:
     """
     fields = require_fields(claim, "claim", ("copies_up_to", "fails_at"))
     copies = require_integer(fields["copies_up_to"], "claim.copies_up_to", 0, LARGEST_LENGTH)
-    score, layout = model.position_only_score(), Layout(model.wanted_column, model.b - model.a - 1)
+    scan = _Scan(model.position_only_score(), model.wanted_column, model.b - model.a - 1)
     parts = []
     if copies:
-        _require_copied(score, layout, copies)
+        scan.require_copied(copies)
         parts.append(f"every binary string of every length from 1 to {copies} is copied")
     if fields["fails_at"] is not None:
         fails = require_integer(fields["fails_at"], "claim.fails_at", 1, LARGEST_LENGTH)
-        _require_failing(score, layout, fails)
+        scan.require_failing(fails)
         parts.append(f"at every length >= {fails} some binary string is not copied")
     return f"For {model.description}: {', and '.join(parts) or 'nothing is claimed'}."
 
 
-def _require_copied(score: Score, layout: Layout, length: int) -> None:
-    for n in _lengths(length):
-        copied = decide_length(score, layout, n)
-        if copied is False:
-            raise Rejected(f"some string of length {n} is not copied")
-    if copied is None:
-        raise Rejected(f"undecided whether every string of length {length} is copied")
+class _Scan:
+    """Decides lengths for one score; the prepared waves are kept between lengths."""
+
+    def __init__(self, score: Score, wanted: int, offset: int) -> None:
+        """The score, the wanted column relative to the query, and b - a - 1."""
+        self._score, self._wanted, self._offset = score, wanted, offset
+        self._prepared: dict[int, tuple[WaveSum, WaveSum]] = {}
+
+    def require_copied(self, length: int) -> None:
+        """Rejected unless all strings of this length are certainly copied."""
+        copied: bool | None = None
+        for n in _lengths(length):
+            copied = self._decide(n)
+            if copied is False:
+                raise Rejected(f"some string of length {n} is not copied")
+        if copied is None:
+            raise Rejected(f"undecided whether every string of length {length} is copied")
+
+    def require_failing(self, length: int) -> None:
+        """Rejected unless some string of this length, or of a smaller one, is certainly not copied."""
+        copied: bool | None = None
+        for n in _lengths(length):
+            copied = self._decide(n)
+            if copied is False:
+                return
+        if copied is None:
+            raise Rejected(f"undecided whether some string of length {length} is not copied")
+        raise Rejected(f"every string of length {length} is copied")
+
+    def _decide(self, n: int) -> bool | None:
+        """Are all strings of length n copied? None: undecided at the highest precision."""
+        for extra, bits in ATTEMPTS:
+            precision = precision_for((*self._score.row, *self._score.column), bits)
+            with working_precision(precision):
+                answer = self._attempt(n, n.bit_length() + 2 + extra, precision)
+            if answer is not None:
+                return answer
+        return None
+
+    def _attempt(self, n: int, cut: int, precision: int) -> bool | None:
+        """One attempt with T = cut, under the working precision."""
+        columns, rows = self._waves(precision)
+        before, after = self._prefixes(self._column_weights(columns, n, cut), _row_weight(rows), n)
+        unlisted = (n - 1) * (-arb(cut)).exp() * (1 + _row_weight(rows).total())
+        copied = True
+        for step in [1, *before.indices]:
+            wrong = before.up_to(step) + after.up_to(n - step)
+            if wrong.ones or wrong.rest >= 1:
+                return False
+            copied = copied and wrong.rest + unlisted < 1
+        return True if copied else None
+
+    def _waves(self, precision: int) -> tuple[WaveSum, WaveSum]:
+        if precision not in self._prepared:
+            self._prepared[precision] = (
+                WaveSum(self._score.column, precision),
+                WaveSum(self._score.row, precision),
+            )
+        return self._prepared[precision]
+
+    def _column_weights(self, columns: WaveSum, n: int, cut: int) -> dict[int, _Weight]:
+        """Weights of the listed columns, by their distance k to the wanted one; k = 0 is always there."""
+        wanted = columns.value(self._wanted)
+        first, last = min(0, self._offset) + 1 - n, max(n, self._offset) - 1
+        listed = columns.at_least(wanted - cut, self._wanted + first, self._wanted + last)
+        weights = {0: _EXACTLY_ONE}
+        for r in listed:
+            k = r - self._wanted
+            if columns.period is not None and k % columns.period == 0:
+                weights[k] = _EXACTLY_ONE
+            elif k != 0:
+                weights[k] = _Weight(0, (columns.value(r) - wanted).exp())
+        return weights
+
+    def _prefixes(self, weights: dict[int, _Weight], row: _Weight, n: int) -> tuple[_Prefix, _Prefix]:
+        """P by the step i, and H by h, over the listed columns."""
+        before = [(1 - k, weight) for k, weight in weights.items() if 1 - n <= k < 0]
+        for column, weight in weights.items():
+            if 1 <= self._offset - column <= n - 1:
+                product = weight if row.ones else _Weight(0, row.rest * weight.total())
+                before.append((self._offset - column + 1, product))
+        return _Prefix(before), _Prefix((k, weight) for k, weight in weights.items() if 1 <= k <= n - 1)
 
 
-def _require_failing(score: Score, layout: Layout, length: int) -> None:
-    for n in _lengths(length):
-        copied = decide_length(score, layout, n)
-        if copied is False:
-            return
-    state = "undecided whether" if copied is None else "it does not fail:"
-    raise Rejected(f"{state} every string of length {length} is copied")
+def _row_weight(rows: WaveSum) -> _Weight:
+    """exp(-gap(1, 0)): the wanted row is -1, the outputs' is 0; rows that come full circle at once weigh 1."""
+    return _EXACTLY_ONE if rows.period == 1 else _Weight(0, (rows.value(0) - rows.value(-1)).exp())
 
 
 def _lengths(length: int) -> list[int]:
@@ -119,58 +186,3 @@ def _lengths(length: int) -> list[int]:
         lengths.append(n)
         n *= _GROWTH
     return [*lengths, length]
-
-
-def decide_length(score: Score, layout: Layout, n: int) -> bool | None:
-    """Are all strings of length n copied? None: undecided at the highest precision."""
-    for extra, bits in ATTEMPTS:
-        precision = precision_for((*score.row, *score.column), bits)
-        with working_precision(precision):
-            answer = _attempt(score, layout, n, n.bit_length() + 2 + extra, precision)
-        if answer is not None:
-            return answer
-    return None
-
-
-def _attempt(score: Score, layout: Layout, n: int, cut: int, precision: int) -> bool | None:
-    """One attempt with T = cut, under the working precision."""
-    columns, rows = WaveSum(score.column, precision), WaveSum(score.row, precision)
-    # The wanted row is -1, the outputs' row is 0; one row turned full circle exactly leaves a gap of exactly 0.
-    row_weight = _Weight(1, arb(0)) if rows.period == 1 else _Weight(0, (rows.value(0) - rows.value(-1)).exp())
-    weights = _column_weights(columns, layout, n, cut)
-    before, after = _prefixes(weights, row_weight, layout.offset, n)
-    unlisted = (n - 1) * (-arb(cut)).exp() * (1 + row_weight.ones + row_weight.rest)
-    undecided = False
-    for step in [1, *before.indices]:
-        wrong = before.up_to(step) + after.up_to(n - step)
-        if wrong.ones or wrong.rest >= 1:
-            return False
-        undecided = undecided or not wrong.rest + unlisted < 1
-    return None if undecided else True
-
-
-def _column_weights(columns: WaveSum, layout: Layout, n: int, cut: int) -> dict[int, _Weight]:
-    """Weights of the listed columns, by their distance k to the wanted one; k = 0 is always there."""
-    wanted = columns.value(layout.wanted)
-    first, last = min(0, layout.offset) + 1 - n, max(n, layout.offset) - 1
-    listed = columns.at_least(wanted - cut, layout.wanted + first, layout.wanted + last)
-    weights = {0: _Weight(1, arb(0))}
-    for r in listed:
-        k = r - layout.wanted
-        if k == 0:
-            continue
-        if columns.period is not None and k % columns.period == 0:
-            weights[k] = _Weight(1, arb(0))
-        else:
-            weights[k] = _Weight(0, (columns.value(r) - wanted).exp())
-    return weights
-
-
-def _prefixes(weights: dict[int, _Weight], row: _Weight, offset: int, n: int) -> tuple[_Prefix, _Prefix]:
-    """P by the step i, and H by h, over the listed columns."""
-    before = [(1 - k, weight) for k, weight in weights.items() if 1 - n <= k < 0]
-    for column, weight in weights.items():
-        if 1 <= offset - column <= n - 1:
-            product = weight if row.ones else _Weight(0, row.rest * (weight.ones + weight.rest))
-            before.append((offset - column + 1, product))
-    return _Prefix(before), _Prefix((k, weight) for k, weight in weights.items() if 1 <= k <= n - 1)

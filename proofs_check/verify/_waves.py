@@ -1,10 +1,10 @@
 """Sums of waves `A cos(beta r) + B sin(beta r)` over integers r: values as balls, and where they are large.
 
-Finding the r with a large value in a long range uses a table for each wave. The phase of r, in turns, falls into one
-of `CELLS` cells; with x the middle of the cell, h half its width (plus what the fixed-point phase may be off) and
-`R = sqrt(A^2 + B^2)` a bound of the second derivative, Taylor's theorem bounds the wave in the cell by
-`f(x) + |f'(x)| h + R h^2 / 2`. These bounds are computed in balls and rounded up to multiples of 2^-10, so the r whose
-table entries sum to less than a threshold certainly have a smaller value. No other r is left out.
+Finding the r with a large value in a long range uses a table for each wave. The phase of r, in turns, falls
+into one of `CELLS` cells; with x the middle of the cell, h half its width (plus what the fixed-point phase may
+be off) and `R = sqrt(A^2 + B^2)` a bound of the second derivative, Taylor's theorem bounds the wave in the cell
+by `f(x) + |f'(x)| h + R h^2 / 2`. These bounds are computed in balls and rounded up to multiples of 2^-10, so
+the r whose table entries sum to less than a threshold certainly have a smaller value. No other r is left out.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _BLOCK = 1 << 15
 
 #: A search that finds more than this divided by the number of waves is given up.
 MOST_EVALUATIONS = 2_000_000
+
+#: A search that takes more table look-ups than this, about a minute, is given up.
+MOST_LOOK_UPS = 400_000_000
 
 
 def precision_for(terms: Iterable[Term], bits: int) -> int:
@@ -74,7 +77,7 @@ class WaveSum:
         """All r in [first, last] whose value may be at least `threshold`; the others' is certainly below it.
 
         Raises:
-            Rejected: there are too many of them, or r is out of reach.
+            Rejected: there are too many of them, the search takes too long, or r is out of reach.
         Cost: about 0.2 microseconds for each r and the terms needed to exclude it.
         """
         if max(abs(first), abs(last)) > FURTHEST:
@@ -86,11 +89,15 @@ class WaveSum:
             rest += max(table)
         shift, mask = PHASE_BITS - self._cell_bits(), (1 << self._cell_bits()) - 1
         found: list[int] = []
+        looked_up = 0
         for start in range(first, last + 1, _BLOCK):
             live = [(r, 0) for r in range(start, min(start + _BLOCK, last + 1))]
             for step, table, least in reversed(stages):
+                looked_up += len(live)
                 live = [(r, s) for r, t in live if (s := t + table[((r * step) >> shift) & mask]) >= least]
             found += [r for r, s in live if s >= level]
+            if looked_up > MOST_LOOK_UPS:
+                raise Rejected(f"undecided: more than {MOST_LOOK_UPS} table entries would have to be looked up")
             if len(found) > self.most():
                 raise Rejected(
                     f"undecided: more than {self.most()} keys are too close to the wanted one to be told apart"

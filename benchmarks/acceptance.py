@@ -1,0 +1,143 @@
+"""What takes too long for the test suite: resumable, with a progress bar; results as JSON with commit and seed.
+
+`python -m benchmarks.acceptance [--scale 0.01]` writes results/acceptance.json. A part that the file already holds for
+the same commit, seed and scale is not run again. `--scale` shrinks every part, for continuous integration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import statistics
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+from benchmarks._provenance import provenance
+from constructions import build_grid_copier, greedy_copy, replay
+from engine import write_atomically
+from theory import (
+    TYPICAL_LENGTH,
+    draw_grid_frequencies,
+    exact_length,
+    furthest_length,
+    ideal_grid_score,
+    sample_strings,
+    single_flip_strings,
+)
+
+RESULTS = Path(__file__).parent / "results" / "acceptance.json"
+SEED = 0
+
+#: Score scales at which n* is some hundreds, by RoPE dimension.
+SCALES = {4: 3000.0, 8: 30.0, 12: 10.0}
+
+
+def model_against_theory(scale: float) -> dict[str, Any]:
+    """For 200 draws of each d: is the witness of length n*+1 wrong, and are single-flip and sampled strings of
+    length n* right?
+    """
+    counts = {
+        str(d): {"draws": 0, "witness_wrong": 0, "replay_skipped": 0, "n_star_right": 0, "largest_n_star": 0}
+        for d in SCALES
+    }
+    for d, score_scale in SCALES.items():
+        rho = Fraction(round((score_scale * 12 * d) ** 0.25 * 1000), 1000)
+        for draw in track(range(shrunk(200, scale)), f"model against theory, d = {d}"):
+            copier = build_grid_copier(rho, d, 2, 3, draw_grid_frequencies(d, SEED + 77, draw))
+            found = exact_length(copier.score())
+            if found.fails is None or found.length is None:
+                raise ArithmeticError(f"d = {d}, draw {draw}: n* is not exact below the limit")
+            string = np.zeros(found.fails.length, dtype=np.int64)
+            string[found.fails.flip_position - 1] = 1
+            outcome = replay(copier, string, found.fails.step)
+            row = counts[str(d)]
+            row["draws"] += 1
+            row["witness_wrong"] += outcome.wrong is True
+            row["replay_skipped"] += not outcome.ran
+            row["n_star_right"] += found.length == 0 or copied(copier, found.length)
+            row["largest_n_star"] = max(row["largest_n_star"], found.length)
+    return counts
+
+
+def copied(copier: Any, length: int) -> bool:
+    """Single-flip strings (all up to length 200, 200 of them beyond) and 20 samples of each of two distributions."""
+    flips = np.unique(np.linspace(0, length - 1, min(length, 200)).astype(int))
+    samples = [sample_strings(kind, length, 20, SEED) for kind in ("uniform", "recursive-flip")]
+    strings = np.concatenate([single_flip_strings(length)[flips], *samples])
+    return all(
+        np.array_equal(greedy_copy(copier, part), part) for part in np.array_split(strings, max(1, len(strings) // 20))
+    )
+
+
+def typical_length(scale: float) -> dict[str, Any]:
+    """Medians of n* over (2 pi S)^(d/8), 400 draws for each d and scale (sampled)."""
+    ratios = {}
+    for d, scales in {4: (10**3, 10**6, 10**8), 8: (10**2, 10**3, 10**4), 12: (10, 30, 200)}.items():
+        for s in scales:
+            typical = float(TYPICAL_LENGTH.ball(S=s, d=d))
+            draws = track(range(shrunk(400, scale)), f"typical length, d = {d}, S = {s}")
+            lengths = [
+                exact_length(ideal_grid_score(draw_grid_frequencies(d, SEED, k), Fraction(s), 2, 3), 10**7).lower
+                for k in draws
+            ]
+            ratios[f"d={d} S={s}"] = {
+                "draws": len(lengths),
+                "median_over_typical": statistics.median(lengths) / typical,
+            }
+    return ratios
+
+
+def furthest(scale: float) -> dict[str, Any]:
+    """Largest certified length of 200 draws at rho = 20000, d = 120, three tokens."""
+    exponents = []
+    for draw in track(range(shrunk(200, scale)), "furthest certified length"):
+        copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, SEED, draw))
+        length, _ = furthest_length(copier.score())
+        exponents.append(len(str(length)) - 1)
+    return {
+        "draws": len(exponents),
+        "least": f"10^{min(exponents)}",
+        "median": f"10^{int(statistics.median(exponents))}",
+        "largest": f"10^{max(exponents)}",
+    }
+
+
+PARTS: dict[str, Callable[[float], dict[str, Any]]] = {
+    "model_against_theory": model_against_theory,
+    "typical_length": typical_length,
+    "furthest_length": furthest,
+}
+
+
+def shrunk(count: int, scale: float) -> int:
+    """`count` times `scale`, at least 2."""
+    return max(2, round(count * scale))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the parts that are missing, saving after each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    head = {**provenance(SEED), "scale": options.scale}
+    known = json.loads(options.out.read_text()) if options.out.exists() else {}
+    results = known["results"] if {key: known.get(key) for key in head} == head else {}
+    for name, part in PARTS.items():
+        if name not in results:
+            results[name] = part(options.scale)
+            write_atomically(options.out, (json.dumps({**head, "results": results}, indent=1) + "\n").encode())
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
