@@ -21,7 +21,6 @@ from theory import (
     SeparationBasis,
     SeparationCertifier,
     base_grid_frequencies,
-    corner_signs,
     cosine_constant,
     cosine_step_excess,
     draw_grid_frequencies,
@@ -29,6 +28,7 @@ from theory import (
     failure_bound,
     fixed_point_turns,
     norm_ceiling,
+    prove_failure_probability,
     reduce_separation_lattice,
     separation_generators,
     step_weights,
@@ -165,7 +165,7 @@ def judge_counterexample(inputs: Any, evidence: Any, claim: Any, out: Path) -> b
 def judge_probability(inputs: Any, evidence: Any, claim: Any, out: Path) -> bool:
     # No d below 112 satisfies d >= 100 + 4a + 4b with a >= 1, b >= 2, and d is a multiple of 4.
     least = max(112, -(-integer(inputs["d_least"]) // 4) * 4)
-    return corner_signs(Fraction(inputs["exponent"]), inputs["budget"], least).proved
+    return prove_failure_probability(Fraction(inputs["exponent"]), inputs["budget"], least) is not None
 
 
 def judge_probability_at(inputs: Any, evidence: Any, claim: Any, out: Path) -> bool:

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 from theory import (
     CLOSED_FORMS,
     TYPICAL_LENGTH,
+    Budget,
     GridFrequencies,
     GridScore,
     InputError,
@@ -31,8 +32,10 @@ from theory import (
     needed_separation,
     norm_ceiling,
     paper_length,
+    prove_failure_probability,
     resonance_bound,
     score_scale,
+    single_value,
     working_precision,
 )
 
@@ -75,7 +78,7 @@ def test_the_inequality_chain_holds_point_by_point(m: int, above: Fraction, budg
     if d < 100 + 4 * a + 4 * b:
         return
     rho = Fraction(d**2) * (1 + above)
-    exponent = {"paper": Fraction(1, 12), "three-tokens": Fraction(1, 3)}[budget]
+    exponent = {"paper": Fraction(1, 3), "three-tokens": Fraction(7, 20)}[budget]
     with working_precision(256):
         assert (
             failure_bound(paper_length(rho, d, exponent), rho, d, a, b, budget)
@@ -83,19 +86,37 @@ def test_the_inequality_chain_holds_point_by_point(m: int, above: Fraction, budg
         )
 
 
-def test_corner_decides_where_the_constants_break() -> None:
-    assert corner_signs(Fraction(1, 12), "paper").proved
-    assert corner_signs(Fraction(1, 4), "paper").proved
-    assert corner_signs(Fraction(1, 3), "three-tokens").proved
-    for exponent in (Fraction(1, 2), Fraction(7, 12)):
-        for budget in ("paper", "three-tokens"):
-            assert not corner_signs(exponent, budget).proved
-    signs = corner_signs(Fraction(1, 12), "paper")
-    assert signs.value.rad() < 1e-50
-    # At exponent 1/2 the union bound really is above d/rho at the corner, so no sharper chain would save it.
+@pytest.mark.parametrize(
+    ("budget", "exponent"), [("paper", Fraction(1, 12)), ("paper", Fraction(1, 3)), ("three-tokens", Fraction(7, 20))]
+)
+def test_the_universal_claims_are_proved_with_narrow_balls(budget: Budget, exponent: Fraction) -> None:
+    proof = prove_failure_probability(exponent, budget)
+    assert proof is not None
+    signs = (proof.corner.slope_in_rho, proof.corner.slope_in_d, proof.corner.value, proof.largest_single)
+    assert all(sign is None or (sign < 0 and sign.rad() < 1e-50) for sign in signs)
+    # Far out too, where the corner has to decide alone.
+    assert prove_failure_probability(exponent, budget, 4000) is not None
+
+
+def test_larger_exponents_are_not_proved_and_one_half_is_out_of_reach() -> None:
+    for budget, exponent in (("paper", Fraction(3, 8)), ("three-tokens", Fraction(7, 16)), ("paper", Fraction(1, 2))):
+        assert prove_failure_probability(exponent, budget) is None
+        assert not corner_signs(exponent, budget, 4000).proved
+    # At exponent 1/2 the union bound itself exceeds 1 at the corner, so no sharper chain would save it.
     with working_precision(256):
         rho = Fraction(112**2 + 1)
         assert failure_bound(paper_length(rho, 112, Fraction(1, 2)), rho, 112, 1, 2, "paper") > 1
+
+
+@pytest.mark.parametrize("budget", ["paper", "three-tokens"])
+@pytest.mark.parametrize("m", [28, 40, 74])
+def test_the_single_value_is_above_the_union_bound(budget: Budget, m: int) -> None:
+    """H(m) against the union bound evaluated directly at the corner rho = d^2, at the largest V and at V = 3."""
+    exponent, d, rho = Fraction(1, 3), 4 * m, Fraction((4 * m) ** 2)
+    a = m - 27
+    with working_precision(256):
+        direct = (failure_bound(paper_length(rho, d, exponent), rho, d, a, 2, budget) * int(rho) / d).log()
+        assert direct < single_value(exponent, budget, m) < direct + m
 
 
 def test_needed_separation_is_enough() -> None:

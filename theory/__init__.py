@@ -39,14 +39,17 @@ from theory._errors import require_pair_dimension as require_pair_dimension
 from theory._failure_probability import LEAST_D as LEAST_D
 from theory._failure_probability import Budget as Budget
 from theory._failure_probability import CornerSigns as CornerSigns
+from theory._failure_probability import UniversalProof as UniversalProof
 from theory._failure_probability import corner_signs as corner_signs
 from theory._failure_probability import embedded_tokens as embedded_tokens
 from theory._failure_probability import failure_bound as failure_bound
 from theory._failure_probability import length_with_failure as length_with_failure
 from theory._failure_probability import needed_separation as needed_separation
 from theory._failure_probability import paper_length as paper_length
+from theory._failure_probability import prove_failure_probability as prove_failure_probability
 from theory._failure_probability import resonance_bound as resonance_bound
 from theory._failure_probability import score_scale as score_scale
+from theory._failure_probability import single_value as single_value
 from theory._frequencies import BasePower as BasePower
 from theory._frequencies import Frequency as Frequency
 from theory._frequencies import GridFrequencies as GridFrequencies

@@ -27,9 +27,12 @@ x0) with x0 = 2 ln(4m). There, with y = ln(4m) and ln(1+m) - ln(4m) <= 0 as 1 + 
     G(m, x0)/m <= 2 (4c - 2) y + 2 y/m + (1/2) [ln(2 pi k v m^2 2 y) + 2^-29 - ln(m/2) + 1] =: g(m).
 
 In m: y' = 1/m, and y/m decreases for 4m > e, so g'(m) m <= 2 (4c - 2) + (1/2) [e_v + 1/y], with e_v = 2 for v = m
-(powers m^3/m) and 1 for v = 3. If that is negative at the least m it is for all larger m, and g(m) <= g(m_least). So
-two signs
-at the corner decide: the slopes and g itself. They are evaluated in balls.
+(powers m^3/m) and 1 for v = 3. If that is negative at some m it is for all larger m, and g does not exceed its value
+there. So three signs at one corner m decide for all m from there on: the two slopes and g itself.
+
+For the finitely many m below such a corner the inequality is used at each m by itself, with V <= m - 23 and the Gamma
+function as they are: `H(m) = ln((1+m)/(4m)) + (4 c m - 2 m + 1) x0 + (m/2) [ln(2 pi k (m-23 or 3) m^2 x0) + 2^-29] - ln
+Gamma(m/2+1) < 0` together with dG/dx < 0. All of these are signs of balls.
 """
 
 from __future__ import annotations
@@ -48,6 +51,9 @@ from theory._grid_score import require_two_after
 Budget = Literal["paper", "three-tokens"]
 
 PRECISION = 256
+
+#: A corner is looked for up to this d.
+LARGEST_CORNER = 40_000
 
 #: Least d that Theorem 4.1 allows with a >= 1, b >= 2.
 LEAST_D = 112
@@ -96,6 +102,54 @@ def corner_signs(exponent: Fraction, budget: Budget, d_least: int = LEAST_D) -> 
             slope_in_d=2 * (4 * c - 2) + (power + 1 / y) / 2,
             value=2 * (4 * c - 2) * y + 2 * y / m + logarithm / 2,
         )
+
+
+def single_value(exponent: Fraction, budget: Budget, m: int) -> arb:
+    """H(m) of the proof above: it bounds the logarithm of (failure probability * rho / d) at d = 4m for any rho."""
+    with working_precision(PRECISION):
+        c, size, x = ball(exponent), arb(m), 2 * arb(4 * m).log()
+        k = 4 * c + ball(Fraction(1, 100))
+        v = m - 23 if budget == "paper" else 3
+        logarithm = (2 * arb.pi() * k * v * size**2 * x).log() + arb(2) ** -29
+        ratio = ((1 + size) / (4 * size)).log()
+        return ratio + (4 * c * m - 2 * m + 1) * x + size / 2 * logarithm - (size / 2 + 1).lgamma()
+
+
+@dataclass(frozen=True)
+class UniversalProof:
+    """A proof of the statement for all d >= d_least.
+
+    Attributes:
+        corner_d: from this d on the three signs of the corner decide.
+        corner: those signs, all negative.
+        largest_single: a ball around the largest H(m) of the smaller d, checked one by one; None if there are none.
+    """
+
+    corner_d: int
+    corner: CornerSigns
+    largest_single: arb | None
+
+
+def prove_failure_probability(exponent: Fraction, budget: Budget, d_least: int = LEAST_D) -> UniversalProof | None:
+    """A proof that a draw fails up to rho^(exponent d) with probability <= d/rho, all d >= d_least and rho > d^2.
+
+    None if there is none of this form, which refutes nothing. The exponents within reach are those below 3/8 for the
+    paper's budget and 7/16 for three tokens, where the corner's slope in d ends.
+
+    Raises:
+        InputError: as in `corner_signs`.
+    Cost: a few ball operations for each d below the corner.
+    """
+    singles: list[arb] = []
+    for d in range(d_least, LARGEST_CORNER, 4):
+        corner = corner_signs(exponent, budget, d)
+        if corner.proved:
+            return UniversalProof(d, corner, max(singles, key=lambda value: value.upper(), default=None))
+        value = single_value(exponent, budget, d // 4)
+        if not (corner.slope_in_rho < 0 and value < 0):
+            return None
+        singles.append(value)
+    return None
 
 
 def embedded_tokens(budget: Budget, a: int, b: int) -> int:
