@@ -5,6 +5,14 @@ from constructions._replay import conclusive as conclusive
 from constructions._replay import greedy_copy as greedy_copy
 from constructions._replay import replay as replay
 from constructions._replay import score_error_bound as score_error_bound
+from constructions._score_table import ScoreTable as ScoreTable
+from constructions._score_table import TableHead as TableHead
+from constructions._score_table import TableModel as TableModel
+from constructions._score_table import forced_answers as forced_answers
+from constructions._score_table import table_of_witness as table_of_witness
+from constructions.theorem_3_1 import ShiftCopier as ShiftCopier
+from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
 from constructions.theorem_4_1 import GridCopier as GridCopier
 from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier
+from constructions.two_heads import search_heads as search_heads

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine import write_atomically
 from proofs_check._claims import Claim
+from proofs_check._theorem_3_1 import shift_claims
 from proofs_check._theorem_4_1 import (
     BUDGETS,
     BudgetParameters,
@@ -59,8 +61,10 @@ class CheckParameters:
         require_at_least("draws", self.draws, 1)
         require_at_least("seed", self.seed, 0)
         require_pair_dimension(self.dimension)
-        if not self.rhos:
-            raise InputError("rho", "none", "at least one norm budget")
+        if not self.rhos or len(set(self.rhos)) < len(self.rhos):
+            raise InputError(
+                "rho", " ".join(map(str, self.rhos)) or "none", "one norm budget or several different ones"
+            )
         for rho in self.rhos:
             if rho <= 0:
                 raise InputError("rho", str(rho), "a number > 0")
@@ -99,15 +103,22 @@ def run_check(
         InputError: `out` is not a directory.
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
-    with _directory(out) as directory:
-        tasks = universal_claims(directory / CERTIFICATES)
+    with output_directory(out) as directory:
+        tasks = [*shift_claims(directory / CERTIFICATES), *universal_claims(directory / CERTIFICATES)]
         for rho in parameters.rhos:
-            tasks += budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
+            of_rho = budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
+            tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
         if out is not None:
             document = json.dumps(check_document(parameters, claims), indent=1)
             write_atomically(directory / "check.json", document.encode())
         return claims
+
+
+def _named(task: Callable[[], Claim], rho: Fraction) -> Claim:
+    """The claim with its norm budget in its name, so that names are unique among several budgets."""
+    claim = task()
+    return replace(claim, id=f"{claim.id}/rho={rho}")
 
 
 def _located(claim: Claim, *, kept: bool) -> Claim:
@@ -125,7 +136,12 @@ def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str
 
 
 @contextmanager
-def _directory(out: Path | None) -> Iterator[Path]:
+def output_directory(out: Path | None) -> Iterator[Path]:
+    """`out`, made if missing, or a temporary directory for None.
+
+    Raises:
+        InputError: it is not a directory or cannot be made.
+    """
     if out is None:
         with TemporaryDirectory(prefix="copycert-") as temporary:
             yield Path(temporary)

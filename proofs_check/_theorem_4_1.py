@@ -55,6 +55,10 @@ UNIVERSAL: tuple[tuple[Budget, Fraction, Label], ...] = (
 )
 
 #: The construction without V = 3 is our reading of the paper's; with it, it is new.
+#: Said in every statement about a budget outside the theorem's range.
+BEYOND = "; beyond the hypotheses of Theorem 4.1"
+
+NAMES: dict[Budget, str] = {"paper": "all-tokens", "three-tokens": "three-tokens"}
 LABELS: dict[Budget, Label] = {"paper": "reconstructed", "three-tokens": "new"}
 EMBEDDED: dict[Budget, str] = {"paper": "all a+b+2 tokens", "three-tokens": "three tokens"}
 
@@ -173,10 +177,11 @@ def _cosine_step(out: Path) -> Claim:
 
 def _probability(out: Path, budget: Budget, exponent: Fraction, label: Label) -> Claim:
     proof = prove_failure_probability(exponent, budget)
-    name = f"{budget}-{str(exponent).replace('/', '-')}"
+    name = f"{NAMES[budget]}/rho^({_times_d(exponent)})"
+    slug = f"{NAMES[budget]}-{str(exponent).replace('/', '-')}"
     certificate, figures = None, {}
     if proof is not None:
-        certificate = f"failure-probability-{name}.json"
+        certificate = f"failure-probability-{slug}.json"
         inputs = {"exponent": str(exponent), "budget": budget, "d_least": LEAST_D}
         claim = {"failure_numerator": "d", "failure_denominator": "rho"}
         write_certificate(out / certificate, "failure-probability", inputs, {}, claim)
@@ -189,11 +194,16 @@ def _probability(out: Path, budget: Budget, exponent: Fraction, label: Label) ->
         status="PROVED" if proof is not None else "UNDECIDED",
         expected="PROVED",
         statement="For all d >= 100 + 4a + 4b divisible by 4, a >= 1, b >= 2, rho > d^2: with probability at least "
-        f"1 - d/rho over the frequencies, the copier with parameter norm <= rho ({EMBEDDED[budget]} embedded) copies "
-        f"every string of length <= rho^({exponent} d).",
+        f"1 - d/rho over the frequencies, the ideal copier (real arithmetic, {EMBEDDED[budget]} embedded) of parameter "
+        f"norm <= rho copies every string of length <= rho^({_times_d(exponent)}).",
         figures=figures,
         certificate=certificate,
     )
+
+
+def _times_d(exponent: Fraction) -> str:
+    """The exponent times d, as text: d/12 or 7d/20."""
+    return f"{exponent.numerator if exponent.numerator != 1 else ''}d/{exponent.denominator}"
 
 
 def _proof_figures(proof: UniversalProof) -> dict[str, Any]:
@@ -234,7 +244,7 @@ def _norm(parameters: BudgetParameters, budget: Budget) -> Claim:
         largest = max(largest, copier.square_norm())
         certificates.append(name)
     return Claim(
-        id=f"4.1/norm/{budget}",
+        id=f"4.1/norm/{NAMES[budget]}",
         theorem=THEOREM,
         label=LABELS[budget],
         method="exact",
@@ -260,14 +270,14 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
     status: Status = "REFUTED" if "REFUTED" in statuses else "UNDECIDED" if "UNDECIDED" in statuses else "PROVED"
     lengths = [int(result["length"]) for result in results]
     return Claim(
-        id=f"4.1/draws/{budget}",
+        id=f"4.1/draws/{NAMES[budget]}",
         theorem=THEOREM,
         label=LABELS[budget],
         method="ball" if target > SCAN_LIMIT else "float+bound",
         status=status,
         expected="PROVED" if parameters.within_theorem else None,
         statement=f"In each of {parameters.draws} draws of seed {parameters.seed} ({EMBEDDED[budget]} embedded"
-        f"{'' if parameters.within_theorem else '; beyond the hypotheses of the theorem'}), the stored weights copy "
+        f"{'' if parameters.within_theorem else BEYOND}), the stored weights copy "
         f"every string of length <= rho^(d/12) = {power_of_ten(target)}. (A draw that did not would not "
         "refute the theorem.)",
         figures={
@@ -275,7 +285,12 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
             "paper_length": target,
             "least_length_certified": power_of_ten(min(lengths)),
             "largest_length_certified": power_of_ten(max(lengths)),
-            "log10_of_typical_length": {"value": _typical(parameters, budget), "label": "new", "method": "sampled"},
+            "log10_of_typical_length": {
+                "value": _typical(parameters, budget),
+                "label": "new",
+                "method": "sampled",
+                "sampled_at_d": [4, 8, 12],
+            },
             "beyond_theorem": not parameters.within_theorem,
             "draws": results,
         },
@@ -434,7 +449,7 @@ def _sharp_claim(
     parameters: BudgetParameters, length: str, status: Status, figures: dict[str, Any], certificate: str | None
 ) -> Claim:
     return Claim(
-        id="4.1/sharp-length",
+        id="4.1/length-at-probability",
         theorem=THEOREM,
         label="new",
         method="ball",
@@ -498,12 +513,12 @@ def _single_b_claim(status: Status, figures: dict[str, Any], certificate: str | 
     return Claim(
         id="4.1/b-1",
         theorem=THEOREM,
-        label="paper",
+        label="reconstructed",
         method="ball",
         status=status,
         expected="REFUTED",
-        statement="Theorem 4.1 as printed allows b = 1; under the fixed-offset construction, draw 0 with b = 1 copies "
-        "every string of length <= rho^(d/12).",
+        statement="Under the fixed-offset construction, Theorem 4.1 holds for b = 1, which it allows as printed: "
+        "draw 0 with b = 1 copies every string of length <= rho^(d/12).",
         figures=figures,
         certificate=certificate,
     )
@@ -520,13 +535,17 @@ def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem:
             f"at least 100 + 4a + 4b = {theorem_d(a, b)} (Theorem 4.1); --beyond-theorem runs it anyway",
         )
     if rho <= d**2:
-        raise InputError("rho", str(rho), f"rho > d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway")
+        raise InputError("rho", str(rho), f"greater than d^2 = {d**2} (Theorem 4.1); --beyond-theorem runs it anyway")
 
 
 def require_enough_bits(bits: int, rho: Fraction, d: int) -> None:
     """InputError unless drawn frequencies of this many bits are far from periodic over the lengths of the theorem."""
     require_at_least("bits", bits, 1)
     least = 2 * paper_length(rho, d).bit_length() + 32
+    if least > LARGEST_BITS:
+        raise InputError(
+            "rho", str(rho), f"smaller at d = {d}: its lengths rho^(d/12) would need {least} bits a frequency"
+        )
     if not least <= bits <= LARGEST_BITS:
         raise InputError(
             "bits",

@@ -6,30 +6,41 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from proofs_check._certificates import RejectedCertificateError
-from proofs_check._check import CheckParameters, check_document, run_check
+from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
 from theory import (
+    RELATIONS,
+    Decision,
     GridFrequencies,
     InputError,
     LengthBound,
+    Threshold,
+    Turn,
     base_grid_frequencies,
+    decide,
     exact_length,
     ideal_grid_score,
     parse_rational,
     read_grid_frequencies,
+    thresholds,
 )
 
 EXIT_BAD_INPUT = 2
@@ -156,10 +167,13 @@ def bound_grid(
     """
     frequencies = _chosen_frequencies(file, base, d)
     found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
-    document = bound_document(found)
     if as_json:
-        _print_json(document)
+        _print_json(bound_document(found))
     else:
+        unit = "base powers, radians" if base is not None else _unit(frequencies)
+        click.echo(
+            f"{len(frequencies.column)} column frequencies ({unit} per position), S = {scale}, a = {a}, b = {b}."
+        )
         _print_bound(found)
     ctx.exit(0 if found.status == "PROVED" else 3)
 
@@ -183,8 +197,73 @@ def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
     else:
         for v in verdicts:
             click.echo(f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}")
-            click.echo(f"          {v.statement if v.accepted else v.reason}")
+            _echo_wrapped((v.statement if v.accepted else v.reason) or "")
+        accepted = sum(v.accepted for v in verdicts)
+        click.echo(f"{accepted} accepted, {len(verdicts) - accepted} rejected.")
     ctx.exit(0 if all(v.accepted for v in verdicts) else 1)
+
+
+@cli.command("decide")
+@click.option("--relation", required=True, help="Positional relation: " + ", ".join(RELATIONS) + ".")
+@click.option("--a", type=int, required=True, help="Tokens before the string.")
+@click.option("--b", type=int, required=True, help="Tokens between the string and its copy.")
+@click.option("--length", type=int, required=True, help="Longest string.")
+@click.option("--signs", default="any", show_default=True, help="Votes of 0 and 1: any, opposite or equal.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Directory for the certificate.")
+@json_option
+@click.pass_context
+def decide_command(
+    ctx: click.Context, relation: str, a: int, b: int, length: int, signs: str, out: Path | None, as_json: bool
+) -> None:
+    """Can any one-layer, one-head model copy all strings up to a length? A model, or a few strings that cancel."""
+    decision = decide(relation, a, b, length, signs)
+    with output_directory(out) as directory:
+        name = f"decide-{relation}-a-{a}-b-{b}-length-{length}-{signs}.json"
+        decision_certificate(directory, name, decision)
+    document = decision_document(decision, None if out is None else str(out / name))
+    if as_json:
+        _print_json(document)
+    else:
+        _print_decision(decision, out, name)
+    ctx.exit(0)
+
+
+@cli.command("thresholds")
+@click.option("--max-length", default=8, show_default=True, help="Longest strings looked at.")
+@json_option
+@click.pass_context
+def thresholds_command(ctx: click.Context, max_length: int, as_json: bool) -> None:
+    """The largest length that one layer can copy, for every positional relation, some (a, b) and signs of the votes."""
+    rows = []
+    with _progress("rows", 0) as tick:
+        for row in thresholds(max_length):
+            rows.append(row)
+            tick()
+    if as_json:
+        _print_json({"rows": [asdict(row) for row in rows]})
+    else:
+        _print_thresholds(rows)
+    ctx.exit(0)
+
+
+def decision_document(decision: Decision, file: str | None) -> dict[str, Any]:
+    """A decision as one JSON object; `file` is its certificate or witness, if it was kept."""
+    return {
+        "relation": decision.layout.relation,
+        "a": decision.layout.a,
+        "b": decision.layout.b,
+        "length": decision.length,
+        "signs": decision.signs,
+        "possible": decision.possible,
+        "witness" if decision.possible else "certificate": file,
+        "cases": case_documents(decision.cases),
+    }
+
+
+def _echo_wrapped(text: str) -> None:
+    indent = " " * 10
+    width = max(40, min(120, get_terminal_size().columns))
+    click.echo("\n".join(wrap(text, width, initial_indent=indent, subsequent_indent=indent)))
 
 
 def bound_document(found: LengthBound) -> dict[str, Any]:
@@ -203,6 +282,10 @@ def bound_document(found: LengthBound) -> dict[str, Any]:
     return ready
 
 
+def _unit(frequencies: GridFrequencies) -> str:
+    return "turns" if isinstance(frequencies.column[0], Turn) else "radians"
+
+
 def _verdict(file: Path) -> Verdict:
     try:
         return verify_file(file)
@@ -215,7 +298,7 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
         return read_grid_frequencies(file)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
-    raise InputError("--frequencies", "none or too much", "either --frequencies FILE, or both --base B and --d D")
+    raise InputError("--frequencies", "none or too much", "given alone, or else both --base B and --d D")
 
 
 @contextmanager
@@ -236,13 +319,14 @@ def _print_claims(claims: list[Claim], out: Path | None) -> None:
     for claim in claims:
         surprise = "" if claim.as_expected else f"  (!) expected {claim.expected or 'a decision'}"
         head = Text.assemble(
-            (f"{claim.status:9}", _STYLES[claim.status]), f"  {claim.id}  ", (f"[{claim.label}, {claim.method}]", "dim")
+            (f"{claim.status:<9}", _STYLES[claim.status]),
+            f"  {claim.id}  ",
+            (f"[{claim.label}, {claim.method}]", "dim"),
         )
         console.print(head.append(surprise, "bold red"), soft_wrap=True)
         for line in (claim.statement, *_highlights(claim)):
             console.print(Padding(Text(line), (0, 0, 0, 11)))
-    surprises = sum(not claim.as_expected for claim in claims)
-    console.print(f"{len(claims)} claims, {surprises} not as expected, {sum(c.seconds for c in claims):.1f} s.")
+    console.print(f"{_tally(claims)}, {sum(claim.seconds for claim in claims):.1f} s.")
     if out:
         console.print(
             f"Report: {out}/check.json. Verify the certificates with: copycert verify {out}/certificates/*.json",
@@ -252,16 +336,28 @@ def _print_claims(claims: list[Claim], out: Path | None) -> None:
         console.print("The independent checker accepted every certificate; --out DIR keeps them.")
 
 
+def _tally(claims: list[Claim]) -> str:
+    """How many claims had which status, and whether any surprised."""
+    counts = ", ".join(
+        f"{count} {status}" for status in _STYLES if (count := sum(claim.status == status for claim in claims))
+    )
+    surprises = sum(not claim.as_expected for claim in claims)
+    return f"{len(claims)} claims: {counts}; {f'{surprises} not' if surprises else 'all'} as expected"
+
+
 def _highlights(claim: Claim) -> Iterator[str]:
     """The figures that a reader of the table should see."""
     figures = claim.figures
     if "least_length_certified" in figures:
         yield (
             f"Certified per draw: length {figures['least_length_certified']} to {figures['largest_length_certified']}. "
-            f"Typical exact bound, sampled: 10^{figures['log10_of_typical_length']['value']}."
+            "Typical n*, (2 pi S)^(d/8), sampled at d = 4, 8, 12 only: "
+            f"10^{figures['log10_of_typical_length']['value']}."
         )
     if "failure_bound_at_paper_length" in figures:
-        yield f"At the paper's length the same bound is {figures['failure_bound_at_paper_length']}."
+        yield f"At length rho^(d/12) the failure probability is at most {figures['failure_bound_at_paper_length']}."
+    if "reason" in figures and claim.status == "NOT_APPLICABLE":
+        yield f"Reason: {figures['reason']}."
     if "strings_tried" in figures:
         yield f"Strings tried: {figures['strings_tried']}, wrong: {figures['strings_wrong']}."
     witnesses = [figures, *(draw for draw in figures.get("draws", ()) if "witness" in draw)]
@@ -283,9 +379,53 @@ def _one_line(fields: dict[str, Any]) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
+def _print_decision(decision: Decision, out: Path | None, name: str) -> None:
+    what = f"every binary string of length <= {decision.length} ({decision.layout.relation}, a = {decision.layout.a}, "
+    what += f"b = {decision.layout.b}, signs {decision.signs})"
+    if decision.possible:
+        click.echo(f"POSSIBLE: a one-layer, one-head model copies {what}.")
+    else:
+        click.echo(f"IMPOSSIBLE: no one-layer, one-head model copies {what}.")
+        _print_cases(decision)
+    click.echo("Label: new. Method: exact; accepted by the independent checker.")
+    click.echo(f"Saved: {out / name}" if out else "--out DIR keeps the certificate.")
+
+
+def _print_cases(decision: Decision) -> None:
+    part = decision.certificates[0]
+    assumed = ", ".join(f"{token} votes for {0 if vote > 0 else 1}" for token, vote in part.votes)
+    click.echo(f"These steps cannot all be right{f' if {assumed}' if assumed else ''}:")
+    for case in part.cases:
+        n, i = len(case.string), case.step
+        seen = f"after {case.string[: i - 1]}" if i > 1 else "at the start"
+        times = f", counted {case.multiplier} times" if case.multiplier > 1 else ""
+        click.echo(f"  string {case.string} (length {n}), step {i}: {seen}, write {case.string[i - 1]}{times}")
+    click.echo(
+        "At each step the votes of all tokens seen, weighted by attention, must add up to the side of the symbol to "
+        "write. Write each sum with + for 0 and - for 1: added up, every contribution cancels or has the wrong sign."
+    )
+    if len(decision.certificates) > 1:
+        click.echo(f"{len(decision.certificates) - 1} more such lists cover the other signs of the votes.")
+
+
+def _print_thresholds(rows: list[Threshold]) -> None:
+    table = Table(box=None)
+    for column in ("relation", "a", "b", "signs", "largest length"):
+        table.add_column(column)
+    for row in rows:
+        reached = f">= {row.largest}" if row.largest == row.searched_to else str(row.largest)
+        table.add_row(row.relation, _all_or(row.a), _all_or(row.b), row.signs, reached)
+    Console().print(table)
+    click.echo("Label: new. Method: exact. One layer, one head, two outputs, linear read-out.")
+
+
+def _all_or(number: int | None) -> str:
+    return "all" if number is None else str(number)
+
+
 def _print_bound(found: LengthBound) -> None:
     if found.exceeds_limit:
-        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the limit of the scan).")
+        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the scan's --limit).")
     elif found.length is not None:
         click.echo(
             f"PROVED: every string of every length <= {found.length} is copied, and not every string of length "
@@ -317,7 +457,8 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except click.exceptions.NoArgsIsHelpError as error:
-        _fail(error.format_message(), EXIT_BAD_INPUT)
+        click.echo(error.format_message(), err=True)
+        sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message().replace("\n", " "), EXIT_BAD_INPUT)
     except RejectedCertificateError as error:

@@ -1,6 +1,7 @@
 """Tampering with real certificates: what an edit changes is judged by code other than the checker's."""
 
 import copy
+import itertools
 import json
 import random
 import subprocess
@@ -18,9 +19,16 @@ from constructions import GridCopier, load_grid_copier
 from proofs_check._check import CheckParameters, run_check
 from proofs_check.verify import verify_file
 from theory import (
+    Case,
+    Certificate,
+    Layout,
     SeparationBasis,
     SeparationCertifier,
+    Unknown,
+    Witness,
     base_grid_frequencies,
+    check_certificate,
+    check_witness,
     cosine_constant,
     cosine_step_excess,
     draw_grid_frequencies,
@@ -68,8 +76,9 @@ def edited(document: dict[str, Any], generator: random.Random) -> dict[str, Any]
     changed = copy.deepcopy(document)
     path = generator.choice([p for p in leaves(document) if p])
     # Lists of big integers would draw nearly all edits to themselves.
-    if "basis" in path and generator.random() < 0.7:
-        path = generator.choice([p for p in leaves(document) if p and "basis" not in p])
+    crowded = {"basis", "weights"} if "relation" in document["inputs"] else {"basis"}
+    if crowded & set(path) and generator.random() < 0.7:
+        path = generator.choice([p for p in leaves(document) if p and not crowded & set(p)])
     place = changed
     for key in path[:-1]:
         place = place[key]
@@ -191,7 +200,50 @@ def judge_ceiling(inputs: Any, evidence: Any, claim: Any, out: Path) -> bool:
     return integer(claim["fails_at"]) >= norm_ceiling(integer(inputs["d"]), Fraction(inputs["rho"])).fails_at
 
 
+def decision_parts(inputs: Any, evidence: Any) -> list[Certificate]:
+    layout = Layout(inputs["relation"], inputs["a"], inputs["b"])
+    return [
+        Certificate(
+            layout,
+            tuple(sorted((name, integer(vote)) for name, vote in part["votes"].items())),
+            tuple(Case(case["string"], integer(case["step"]), integer(case["multiplier"])) for case in part["cases"]),
+            False,
+            False,
+        )
+        for part in evidence["parts"]
+    ]
+
+
+def judge_cancellation(inputs: Any, evidence: Any, claim: Any, out: Path) -> bool:
+    """Each part by the library's check; the parts must leave no sign of the votes open; no string beyond the length."""
+    parts = decision_parts(inputs, evidence)
+    for part in parts:
+        check_certificate(part)
+    named = sorted({name for part in parts for name, _ in part.votes} | {"0", "1"})
+    choices = [dict(zip(named, signs, strict=True)) for signs in itertools.product((1, -1), repeat=len(named))]
+    allowed = {"any": lambda v: True, "opposite": lambda v: v["0"] == 1 == -v["1"], "equal": lambda v: v["0"] == v["1"]}
+    open_votes = [votes for votes in choices if allowed[inputs["signs"]](votes)]
+    covered = all(any(dict(part.votes).items() <= votes.items() for part in parts) for votes in open_votes)
+    return covered and max(part.length for part in parts) <= integer(claim["length"])
+
+
+def judge_witness(inputs: Any, evidence: Any, claim: Any, out: Path) -> bool:
+    votes = {name: integer(vote) for name, vote in evidence["votes"].items()}
+    weights = {
+        Unknown(entry["query"], entry["key"], tuple(integer(part) for part in entry["relation"])): integer(
+            entry["weight"]
+        )
+        for entry in evidence["weights"]
+    }
+    layout = Layout(inputs["relation"], inputs["a"], inputs["b"])
+    margin = check_witness(Witness(layout, integer(claim["length"]), votes, weights, Fraction(0)))
+    signs_as_said = {"any": True, "opposite": votes["0"] == 1 == -votes["1"], "equal": votes["0"] == votes["1"]}
+    return margin > 0 and signs_as_said[inputs["signs"]]
+
+
 JUDGES = {
+    "sign-cancellation": judge_cancellation,
+    "sign-witness": judge_witness,
     "weights-norm": judge_norm,
     "grid-separation": judge_separation,
     "grid-scan": judge_scan,

@@ -105,7 +105,7 @@ def test_an_interrupted_run_leaves_whole_files_and_goes_on(tmp_path: Path) -> No
     assert not list((tmp_path / "certificates").glob(".*"))
     assert not (tmp_path / "check.json").exists()
     done = run(*arguments, "--json")
-    assert done.returncode == 0 and len(json.loads(done.stdout)["claims"]) == 13
+    assert done.returncode == 0 and len(json.loads(done.stdout)["claims"]) == 17
 
 
 def test_small_budgets_beyond_the_theorem_are_decided_by_scan(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_draw_that_fails_is_refuted_with_a_replayed_witness(tmp_path: Path) ->
     document, code = run_json(
         "check", "--rho", "2", "--d", "24", "--beyond-theorem", "--draws", "2", "--out", str(tmp_path)
     )
-    draws = next(claim for claim in document["claims"] if claim["id"] == "4.1/draws/paper")
+    draws = next(claim for claim in document["claims"] if claim["id"] == "4.1/draws/all-tokens")
     assert draws["status"] == "REFUTED" and code == 0
     for draw in draws["figures"]["draws"]:
         assert draw["replay"] == {"ran": True, "torch_model_wrong": True, "reason": ""}
@@ -181,28 +181,31 @@ def test_near_tie_is_undecided_with_exit_code_3(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("check --rho 14400", "rho = 14400: rho > d^2 = 14400 (Theorem 4.1)"),
-        ("check --rho 20000 100", "rho = 100: rho > d^2"),
-        ("check --rho 20000 --d 100", "d = 100: at least 100 + 4a + 4b = 120 (Theorem 4.1)"),
-        ("check --rho 20000 --d 122", "d = 122: a positive multiple of 4"),
-        ("check --rho 20000 --b 1", "b = 1: b >= 2"),
-        ("check --rho nan", "--rho = nan: a finite decimal"),
-        ("check --rho inf", "--rho = inf: a finite decimal"),
+        ("check --rho 14400", "rho = 14400: must be greater than d^2 = 14400 (Theorem 4.1)"),
+        ("check --rho 20000 100", "rho = 100: must be greater than d^2"),
+        ("check --rho 20000 --d 100", "d = 100: must be at least 100 + 4a + 4b = 120 (Theorem 4.1)"),
+        ("check --rho 20000 --d 122", "d = 122: must be a positive multiple of 4"),
+        ("check --rho 20000 --b 1", "b = 1: must be at least 2"),
+        ("check --rho nan", "--rho = nan: must be a finite decimal"),
+        ("check --rho inf", "--rho = inf: must be a finite decimal"),
         ("check --rho 1e99999", "--rho = 1e99999"),
-        ("check --rho -5 --beyond-theorem", "rho = -5: a number > 0"),
-        ("check --rho 20000 --draws 0", "draws = 0: an integer >= 1"),
-        ("check --rho 20000 --seed -1", "seed = -1: an integer >= 0"),
+        ("check --rho -5 --beyond-theorem", "rho = -5: must be a number > 0"),
+        ("check --rho 20000 --draws 0", "draws = 0: must be an integer >= 1"),
+        ("check --rho 20000 --seed -1", "seed = -1: must be an integer >= 0"),
         ("check --rho 20000 --bits 53", "bits = 53"),
         ("check --rho 20000 --draws x", "'x' is not a valid integer"),
         ("check", "Missing option '--rho'"),
         ("chekc", "No such command 'chekc'"),
-        ("bound grid --base 10 --d 8 --scale 5 --a 2 --b 1", "b = 1: b >= 2: with b = 1 the newline itself asks"),
-        ("bound grid --base 10 --d 8 --scale 0 --a 2 --b 3", "scale = 0: a rational number > 0"),
+        (
+            "bound grid --base 10 --d 8 --scale 5 --a 2 --b 1",
+            "b = 1: must be at least 2: with b = 1 the newline itself asks",
+        ),
+        ("bound grid --base 10 --d 8 --scale 0 --a 2 --b 3", "scale = 0: must be a rational number > 0"),
         ("bound grid --base 10 --d 6 --scale 1 --a 2 --b 3", "d = 6"),
         ("bound grid --base 10 --d 8 --scale 1 --a 0 --b 3", "a = 0"),
-        ("bound grid --base 10 --scale 1 --a 2 --b 3", "--frequencies FILE, or both"),
+        ("bound grid --base 10 --scale 1 --a 2 --b 3", "or else both --base B and --d D"),
         ("bound grid --base 10 --d 8 --scale 1 --a 2 --b 3 --limit 0", "limit = 0"),
-        ("bound grid --frequencies missing.json --scale 1 --a 2 --b 3", "missing.json: a readable JSON file"),
+        ("bound grid --frequencies missing.json --scale 1 --a 2 --b 3", "missing.json: must be a readable JSON file"),
         ("verify missing.json", "missing.json"),
         ("verify", "Missing argument"),
     ],
@@ -219,7 +222,7 @@ def test_an_out_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     done = run("check", "--rho", "20000", "--out", str(file))
-    assert done.returncode == 2 and "--out" in done.stderr and "a directory" in done.stderr
+    assert done.returncode == 2 and "--out" in done.stderr and "must be a directory" in done.stderr
     assert file.read_text() == "mine"
 
 

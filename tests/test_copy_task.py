@@ -122,10 +122,10 @@ def test_exhaustive_strings() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory_task(0, 3), "a = 0: an integer >= 1"),
-        (lambda: theory_task(1, 0), "b = 0: an integer >= 1"),
-        (lambda: sample_strings("zigzag", 3, 1, 0), "distribution = zigzag: one of uniform"),
-        (lambda: sample_strings("uniform", 0, 1, 0), "n = 0: an integer >= 1"),
+        (lambda: theory_task(0, 3), "a = 0: must be an integer >= 1"),
+        (lambda: theory_task(1, 0), "b = 0: must be an integer >= 1"),
+        (lambda: sample_strings("zigzag", 3, 1, 0), "distribution = zigzag: must be one of uniform"),
+        (lambda: sample_strings("uniform", 0, 1, 0), "n = 0: must be an integer >= 1"),
         (lambda: sample_strings("repeat-structure", 3, 1, 0, flip_probability=2.0), "flip_probability = 2.0"),
         (lambda: CopyTask((9,), (0,), None, ("0", "1")), "token = 9"),
         (lambda: theory_task(2, 3).query_index(3, 4), "step = 4"),

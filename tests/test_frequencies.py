@@ -67,7 +67,7 @@ def test_bad_frequencies_are_refused_in_one_line(text: str) -> None:
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"frequencies = .*: a readable JSON file"):
+    with pytest.raises(InputError, match=r"frequencies = .*: must be a readable JSON file"):
         read_grid_frequencies(tmp_path / "missing.json")
 
 

@@ -200,7 +200,7 @@ def test_truncated_or_foreign_files_are_refused(damage, tmp_path: Path) -> None:
     path = tmp_path / "copier.safetensors"
     copier_for(4, 2.0, 0).save(path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=r"weights = .*: a readable safetensors file") as caught:
+    with pytest.raises(InputError, match=r"weights = .*: must be a readable safetensors file") as caught:
         load_grid_copier(path)
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError):
@@ -248,9 +248,9 @@ def test_named_subspaces() -> None:
     [
         ((0, 8, 2, 3), "rho = 0"),
         ((Fraction(1, 10**9), 8, 2, 3), "rho = 1/1000000000"),
-        ((5, 6, 2, 3), "d = 6: a positive multiple of 4"),
+        ((5, 6, 2, 3), "d = 6: must be a positive multiple of 4"),
         ((5, 8, 0, 3), "a = 0"),
-        ((5, 8, 2, 1), "b = 1: b >= 2: with b = 1 the newline itself asks"),
+        ((5, 8, 2, 1), "b = 1: must be at least 2: with b = 1 the newline itself asks"),
         ((5, 12, 2, 3), r"frequencies = 2 \+ 2"),
     ],
 )

@@ -186,7 +186,7 @@ def test_the_float_scan_would_notice_a_bound_made_too_small() -> None:
 
 def test_bad_input() -> None:
     frequencies = draw_grid_frequencies(4, 0, 0)
-    with pytest.raises(InputError, match="b = 1: b >= 2"):
+    with pytest.raises(InputError, match="b = 1: must be at least 2"):
         ideal_grid_score(frequencies, Fraction(1), 2, 1)
     with pytest.raises(InputError, match="scale = 0"):
         ideal_grid_score(frequencies, Fraction(0), 2, 3)

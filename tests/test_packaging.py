@@ -74,7 +74,7 @@ def test_the_wheel_runs_the_main_job_in_an_empty_environment(tmp_path: Path) -> 
     assert run(binaries / "copycert", "verify", *certificates, cwd=tmp_path).returncode == 0
     # What only tests, notebooks or training need is not pulled in.
     present = run(binaries / "python", "-m", "pip", "list", "--format", "freeze").stdout.lower()
-    for absent in ("scipy", "pytest", "hypothesis", "matplotlib", "jupyter", "mpmath-dev", "beartype"):
+    for absent in ("pytest", "hypothesis", "matplotlib", "jupyter", "beartype"):
         assert f"{absent}==" not in present
 
 

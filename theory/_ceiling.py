@@ -10,8 +10,8 @@ k)) + exp(-gap(0, -k)) >= 2 exp(-ln 2) = 1 by convexity. In a string of length 2
 neighbours at both distances. Equality also fails.
 
 For parameter norm rho, W <= |q| |k| <= |w|^2 |Q| |K| <= |w|^2 (|Q|^2 + |K|^2)/2 <= rho^4/8. So no position-only copier
-exceeds 2 ceil(sqrt(pi^2 rho^4/(4 ln 2)))^(d/4) + 1, about (1.89 rho^2)^(d/4): the exponent d/2 of a random draw is the
-right one.
+exceeds 2 ceil(sqrt(pi^2 rho^4/(4 ln 2)))^(d/4) + 1, about (1.89 rho^2)^(d/4): d/2 is also the
+exponent of the typical length of a random draw.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ sqrt(delta).
 
 *Proof* (new; the printed one passes through theta <= sqrt(2 delta), which is false). The probability is arccos(1 -
 delta)/pi. With delta = 2 t^2, arccos(1 - delta) = 2 arcsin t, and arcsin(t)/t increases on (0, 1]; so arccos(1 -
-delta)/(pi sqrt(delta)) increases on (0, 2], and its value at the right end bounds it: 0.4535 at 1/10, against the 1
+delta)/(pi sqrt(delta)) increases on (0, 2], and its value at the right end bounds it: 0.4540 at 1/10, against the 1
 needed.
 """
 

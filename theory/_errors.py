@@ -11,15 +11,15 @@ class InputError(ValueError):
     Attributes:
         argument: name of the argument as the caller knows it.
         value: the value given, shortened when long.
-        allowed: what would have been accepted.
+        allowed: what would have been accepted, to follow "must be".
     """
 
     def __init__(self, argument: str, value: object, allowed: str) -> None:
         self.argument = argument
-        text = value if isinstance(value, str) else repr(value)
+        text = " ".join((value if isinstance(value, str) else repr(value)).split())
         self.value = text if len(text) <= 60 else text[:57] + "..."
         self.allowed = allowed
-        super().__init__(f"{argument} = {self.value}: {allowed}")
+        super().__init__(f"{argument} = {self.value}: must be {allowed}")
 
 
 #: A decimal exponent beyond this is refused, since its exact value would fill the memory.

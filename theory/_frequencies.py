@@ -147,7 +147,7 @@ class _Spelled(str):
 
 
 def _reject_constant(name: str) -> None:
-    raise InputError("frequencies", name, "finite numbers only")
+    raise InputError("frequencies", name, "made of finite numbers")
 
 
 def parse_grid_frequencies(text: str) -> GridFrequencies:
@@ -178,7 +178,9 @@ def grid_frequencies_from_document(document: Mapping[str, Any]) -> GridFrequenci
         return base_grid_frequencies(parse_rational(document["base"], "frequencies.base"), int(width))
     if not fields <= {"unit", "row", "column"} or not {"row", "column"} <= fields:
         raise InputError(
-            "frequencies", ", ".join(sorted(fields)), "the fields row, column and perhaps unit, or base and d"
+            "frequencies",
+            ", ".join(sorted(fields)),
+            "an object with the fields row, column and perhaps unit, or base and d",
         )
     unit = document.get("unit", "radian")
     if unit not in ("radian", "turn"):

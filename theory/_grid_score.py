@@ -87,7 +87,7 @@ def require_two_after(b: int) -> int:
         raise InputError(
             "b",
             b,
-            "b >= 2: with b = 1 the newline itself asks at step 1, n columns away from s_1 in the same row, "
+            "at least 2: with b = 1 the newline itself asks at step 1, n columns away from s_1 in the same row, "
             "so no fixed offset serves",
         )
     return b

@@ -26,6 +26,7 @@ from proofs_check.verify._failure_probability import check_failure_probability, 
 from proofs_check.verify._grid_model import GridModel, read_grid_model
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
+from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
 
 LARGEST_CERTIFICATE = 2**24
 
@@ -125,8 +126,13 @@ def _separation(directory: Path, inputs: object, evidence: object, claim: object
     return check_grid_separation(read_grid_model(directory, inputs), evidence, claim)
 
 
-def _ceiling(_directory: Path, inputs: object, evidence: object, claim: object) -> str:
-    return check_dirichlet_ceiling(inputs, evidence, claim)
+def _without_files(check: Callable[[object, object, object], str]) -> _Check:
+    """A check of inputs, evidence and a claim."""
+
+    def checked(_directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        return check(inputs, evidence, claim)
+
+    return checked
 
 
 def _check_norm(model: GridModel, claim: object) -> str:
@@ -146,5 +152,7 @@ _CHECKS: dict[str, _Check] = {
     "failure-probability-at": _of_inputs(check_failure_probability_at),
     "cosine-lemma": _of_inputs(check_cosine_lemma),
     "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
-    "dirichlet-ceiling": _ceiling,
+    "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
+    "sign-cancellation": _without_files(check_sign_cancellation),
+    "sign-witness": _without_files(check_sign_witness),
 }
