@@ -30,6 +30,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+coq:
+	cd proofs_check/coq && ./check.sh
+
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
 

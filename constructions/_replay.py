@@ -10,6 +10,7 @@ import torch
 from flint import arb
 from jaxtyping import Int64
 
+from constructions._score_table import forced_answers
 from constructions.theorem_4_1 import GridCopier
 from engine import ANGLE_ERROR
 from theory import GridScore, StepWeights, step_weights, working_precision
@@ -95,10 +96,4 @@ def greedy_copy(copier: GridCopier, strings: Int64[np.ndarray, "count n"]) -> In
 
     Cost: O(n^2 d) a string.
     """
-    tokens = torch.from_numpy(copier.task.sequences(strings))
-    with torch.inference_mode():
-        logits = copier.model(tokens, copier.task.query_index(strings.shape[1], 1))
-    zero, one = logits[..., 0], logits[..., 1]
-    answers = torch.where(one > zero, 1, torch.where(zero > one, 0, -1))
-    result: Int64[np.ndarray, "count n"] = answers.numpy()
-    return result
+    return forced_answers(copier.model, copier.task, strings)

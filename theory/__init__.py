@@ -109,3 +109,4 @@ from theory._sign_system import steps_up_to as steps_up_to
 from theory._step_weights import StepWeights as StepWeights
 from theory._step_weights import first_step_failure as first_step_failure
 from theory._step_weights import step_weights as step_weights
+from theory._theorem_3_1 import THEOREM_3_1 as THEOREM_3_1

@@ -6,7 +6,8 @@
     to 5, and neither the condition on signs of theorem 2 nor the single token of theorem 3 can be dropped.  It also
     shows that [copies_all] asks for something that models can do.
 
-    The model was found by linear programming; here it is only checked, in integers. *)
+    Its scores are a table, as the definition of the model allows; that a particular encoding such as RoPE can produce
+    them is not shown here.  The model was found by linear programming; here it is only checked, in integers. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Copy Require Import Model.

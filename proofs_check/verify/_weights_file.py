@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from proofs_check.verify._document import (
 
 LARGEST_FILE = 2**28
 LARGEST_HEADER = 2**24
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 METADATA = "__metadata__"
 
@@ -119,10 +122,12 @@ def read_weights_file(directory: Path, reference: object) -> WeightsFile:
 
 
 def _plain_name(value: object) -> str:
+    """A file name of letters, digits, dot, underscore and hyphen: it stands in the statement and must not read as
+    one.
+    """
     name = require_text(value, "inputs.weights.file")
-    plain = name.isprintable() and name.isascii() and 0 < len(name) <= 255
-    if not plain or name in (".", "..") or "/" in name or "\\" in name or ":" in name:
-        raise Rejected(f"inputs.weights.file is {shown(name)}, not a plain file name")
+    if not _PLAIN_NAME.fullmatch(name):
+        raise Rejected(f"inputs.weights.file is {shown(name)}, not a file name of letters, digits, . _ -")
     return name
 
 
