@@ -10,7 +10,7 @@ from typing import Any
 from constructions import build_shift_copier, forced_answers
 from proofs_check._certificates import write_certificate
 from proofs_check._claims import Claim
-from theory import THEOREM_3_1, Certificate, Decision, Label, Layout, all_strings, check_certificate, decide
+from theory import THEOREM_3_1, Certificate, Decision, Label, Layout, all_strings, check_certificate, decide, describe
 
 THEOREM = "3.1"
 
@@ -87,7 +87,7 @@ def _printed(out: Path) -> Claim:
         for n in range(1, 6)
     )
     decision = decide("shift", 2, 3, 5, "equal")
-    refuted = decision.possible and not wrong
+    refuted = decision.possible and not wrong and bool(copier.margin() > 0)
     return Claim(
         id="3.1/printed",
         theorem=THEOREM,
@@ -99,7 +99,14 @@ def _printed(out: Path) -> Claim:
         "definitions are missing and may exclude the model): no one-layer model with shift-invariant positions copies "
         "every binary string of length <= 5.",
         figures={
-            "witness": {"a": 2, "b": 3, "signs": "equal", "rope_frequencies": len(copier.model.frequencies[0].column)},
+            "witness": {
+                "a": 2,
+                "b": 3,
+                "signs": "equal",
+                "d": copier.d,
+                "frequencies": len(copier.distinct_frequencies),
+            },
+            "margin_of_the_stored_weights": describe(copier.margin()),
             "torch_replay": {"strings": 62, "strings_wrong": wrong},
             "rho": INDEPENDENT,
         },

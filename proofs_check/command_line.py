@@ -307,7 +307,7 @@ def _progress(what: str, steps: int) -> Iterator[Any]:
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=steps)
+        task = progress.add_task(what, total=steps or None)
         yield lambda: progress.advance(task)
 
 

@@ -1,5 +1,7 @@
 """Theorem 4.1's copier: the torch model does what the theory says of it, string by string."""
 
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -159,7 +161,25 @@ def test_embedded_tokens_change_no_sign() -> None:
     assert np.count_nonzero(everyone.model.embedding.weight.abs().sum(1)) == 7
 
 
-@pytest.mark.parametrize("kind", ["uniform", "recursive-flip", "single-flip"])
+def test_twenty_thousand_symbols_take_less_than_two_gigabytes() -> None:
+    code = """
+import resource
+import numpy as np, torch
+from constructions import build_grid_copier, greedy_copy
+from theory import draw_grid_frequencies, sample_strings
+torch.set_num_threads(1)
+copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, 0, 0))
+strings = sample_strings("uniform", 20_000, 1, seed=1)
+print(np.array_equal(greedy_copy(copier, strings), strings), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    right, kilobytes = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert right == "True"
+    assert int(kilobytes) < 2 * 10**9 / 1024
+
+
+@pytest.mark.parametrize("kind", ["recursive-flip", "single-flip"])
 def test_twenty_thousand_symbols_in_float64(kind: str) -> None:
     copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, 0, 0))
     strings = sample_strings(kind, 20_000, 1, seed=1)

@@ -113,6 +113,18 @@ def test_a_full_circle_within_reach_is_never_certified() -> None:
     assert exact_length(score, 2 * 2**20).length == 2**20
 
 
+def test_a_draw_of_53_bits_is_the_periodic_number_that_it_is() -> None:
+    """At 120 dimensions fractions of 53 bits certify lengths below their period 2^53, and none at or above it."""
+    score = ideal_grid_score(draw_grid_frequencies(120, 0, 0, bits=53), Fraction(10**14), 2, 3)
+    length, lattice = furthest_length(score)
+    assert lattice is not None and certify_length(score, 10**13) is not None
+    assert length <= 2**53
+    assert certify_length(score, 2**53 + 1) is None
+    with working_precision(128):
+        assert score.column_gap(2**53) == 0 and score.column_gap(2**53 - 1) > 0
+    assert certify_length(ideal_grid_score(draw_grid_frequencies(120, 0, 0), Fraction(10**14), 2, 3), 2**60) is not None
+
+
 def test_rounded_weights_with_sine_parts_are_certified_through_their_slope() -> None:
     frequencies = draw_grid_frequencies(40, 0, 0)
     scale = Fraction(10**9)
