@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 
 from theory import (
     BasePower,
+    GridFrequencies,
     InputError,
     Radian,
     Turn,
     base_grid_frequencies,
+    certify_length,
     draw_grid_frequencies,
+    exact_length,
     fixed_point_turns,
+    furthest_length,
     grid_frequencies_document,
     grid_frequencies_from_document,
+    ideal_grid_score,
     parse_grid_frequencies,
     read_grid_frequencies,
     working_precision,
@@ -136,3 +141,17 @@ def test_whole_turns_are_seen_exactly() -> None:
     assert not Radian(Fraction(3)).whole_turns(10**30)
     assert Radian(Fraction(0)).whole_turns(7)
     assert not BasePower(Fraction(10), Fraction(0)).whole_turns(44)
+
+
+@pytest.mark.parametrize("whole_turns", [2**60, 2**110, 10**300])
+def test_frequencies_of_many_whole_turns_lose_no_precision(whole_turns: int) -> None:
+    """A third of a turn, up to 10^-400, on top of any number of whole ones: columns 3, 6, .. come full circle."""
+    mpmath.mp.prec = 3000
+    radians = 2 * mpmath.pi * (whole_turns + mpmath.mpf(1) / 3)
+    frequency = Radian(Fraction(int(mpmath.floor(radians * mpmath.mpf(10) ** 400)), 10**400))
+    assert abs(fixed_point_turns(frequency, 100) - 2**100 // 3) <= 1
+    with working_precision(128):
+        assert abs(frequency.turns() * 3 - 1) < arb(2) ** -120
+    score = ideal_grid_score(GridFrequencies((Radian(Fraction(1)),), (frequency,)), Fraction(1000), 2, 3)
+    assert exact_length(score).length == 3
+    assert certify_length(score, 50) is None and furthest_length(score)[0] <= 3

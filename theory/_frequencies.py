@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
-from theory._balls import ball, integer_floor, working_precision
+from theory._balls import VacuousBallError, ball, integer_floor, working_precision
 from theory._errors import InputError, parse_rational, require_at_least, require_pair_dimension
+
+#: Beyond this no precision is tried; decimal exponents are limited to 5000, 16,610 bits.
+MOST_PRECISION = 2**18
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,8 @@ class Turn:
     value: Fraction
 
     def turns(self) -> arb:
-        """Turns per position, a ball at the working precision."""
-        return ball(self.value)
+        """Turns per position modulo 1, a ball of the working precision."""
+        return ball(self.value % 1)
 
     def whole_turns(self, distance: int) -> bool:
         """Is the angle at this distance exactly a whole number of turns?"""
@@ -45,8 +48,8 @@ class Radian:
     value: Fraction
 
     def turns(self) -> arb:
-        """Turns per position, a ball at the working precision."""
-        return ball(self.value) / (2 * arb.pi())
+        """Turns per position modulo 1, a ball of the working precision, however large the frequency is."""
+        return _modulo_one(lambda: ball(self.value) / (2 * arb.pi()))
 
     def whole_turns(self, distance: int) -> bool:
         """Is the angle at this distance exactly a whole number of turns?"""
@@ -61,12 +64,26 @@ class BasePower:
     exponent: Fraction
 
     def turns(self) -> arb:
-        """Turns per position, a ball at the working precision."""
-        return ball(self.base) ** ball(self.exponent) / (2 * arb.pi())
+        """Turns per position modulo 1, a ball of the working precision, however large the frequency is."""
+        return _modulo_one(lambda: ball(self.base) ** ball(self.exponent) / (2 * arb.pi()))
 
     def whole_turns(self, distance: int) -> bool:
         """Is the angle at this distance exactly a whole number of turns? Never: pi is transcendental."""
         return distance == 0
+
+
+def _modulo_one(turns: Callable[[], arb]) -> arb:
+    """`turns()` less a whole number, with a radius below 2^-precision: whole turns may take any number of bits."""
+    wanted = arb(2) ** -ctx.prec
+    precision = ctx.prec + 16
+    while precision <= MOST_PRECISION:
+        with working_precision(precision):
+            value = turns()
+            fraction = value - integer_floor(value)
+        if fraction.rad() < wanted:
+            return fraction
+        precision *= 2
+    raise VacuousBallError(f"no frequency of {MOST_PRECISION} bits of whole turns is handled")
 
 
 Frequency = Turn | Radian | BasePower
@@ -96,9 +113,7 @@ def fixed_point_turns(frequency: Frequency, bits: int) -> int:
     Cost: one ball evaluation.
     """
     with working_precision(bits + 64):
-        turns = frequency.turns()
-        fraction = turns - integer_floor(turns)
-        return integer_floor(fraction * arb(2) ** bits + arb(0.5))
+        return integer_floor(frequency.turns() * arb(2) ** bits + arb(0.5))
 
 
 def draw_grid_frequencies(d: int, seed: int, draw: int, bits: int = 1024) -> GridFrequencies:

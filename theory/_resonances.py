@@ -19,12 +19,15 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64, Int64
 
-from theory._balls import ball, float_above, total, working_precision
+from theory._balls import ball, float_above, require_width, total, working_precision
 from theory._frequencies import Frequency
 from theory._grid_score import GridScore
 
 #: Most columns in the offset table; block starts in one matrix product.
 OFFSETS, STARTS = 4096, 64
+
+#: Table entries come from balls no wider than this, far below the rounding to a float.
+TABLE_RADIUS = Fraction(1, 2**80)
 
 
 def columns_below(score: GridScore, cut: int, horizon: int, most: int) -> list[int] | None:
@@ -100,7 +103,7 @@ class _Scan:
 
 def _cos_sin_balls(frequency: Frequency, distance: int) -> tuple[arb, arb]:
     sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-    return cosine, sine
+    return require_width(cosine, TABLE_RADIUS, "cosine"), require_width(sine, TABLE_RADIUS, "sine")
 
 
 def _cos_sin_floats(frequency: Frequency, distance: int) -> tuple[float, float]:
