@@ -127,12 +127,17 @@ def budget_claims(parameters: BudgetParameters) -> list[Callable[[], Claim]]:
     ]
 
 
-def power_of_ten(length: int) -> str:
-    """A length as text: itself if short, else 10^x with x cut to one decimal."""
+def power_of_ten(length: int, *, up: bool = False) -> str:
+    """A length as text: itself if short, else 10^x, x with one decimal, rounded down, or up for a length that fails."""
     if length < 10**7:
         return str(length)
-    digits = str(length)
-    return f"10^{len(digits) - 1 + int(10 * float(np.log10(int(digits[:3]) / 100))) / 10:.1f}"
+    tenths = (length**10).bit_length() * 30103 // 100000 - 1
+    while 10 ** (tenths + 1) <= length**10:
+        tenths += 1
+    while 10**tenths > length**10:
+        tenths -= 1
+    tenths += up and 10**tenths < length**10
+    return f"10^{tenths // 10}.{tenths % 10}"
 
 
 def _cosine_lemma(out: Path) -> Claim:
@@ -479,7 +484,7 @@ def _ceiling(parameters: BudgetParameters) -> Claim:
         status="PROVED",
         expected="PROVED",
         statement=f"Whatever the frequencies and amplitudes, no position-only 2D-RoPE copier with d = {d} and "
-        f"parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at)}.",
+        f"parameter norm <= {rho} copies every string of length {power_of_ten(for_norm.fails_at, up=True)}.",
         figures={
             "rho": str(rho),
             "fails_at": for_norm.fails_at,

@@ -260,3 +260,10 @@ def test_large_integers_are_strings_in_json() -> None:
         "b": 0.5,
     }
     assert [power_of_ten(n) for n in (12, 10**7, 1024 * 10**40, 999 * 10**10)] == ["12", "10^7.0", "10^43.0", "10^12.9"]
+
+
+@pytest.mark.parametrize("length", [10**7, 10**7 + 1, 5011872336272, 5011872336273, 1024 * 10**40, 7 * 10**171])
+def test_lengths_are_rounded_to_the_safe_side(length: int) -> None:
+    below, above = (Fraction(power_of_ten(length, up=up).removeprefix("10^")) for up in (False, True))
+    assert 10 ** int(10 * below) <= length**10 <= 10 ** int(10 * above)
+    assert above - below <= Fraction(1, 10)
