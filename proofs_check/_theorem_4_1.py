@@ -68,6 +68,9 @@ LARGEST_BITS = 8192
 #: Lengths up to this are decided by a scan, longer ones by lattice reduction.
 SCAN_LIMIT = 1_000_000
 
+#: A scan goes on to this length where the theorem's is shorter; the certificate claims what it found.
+CERTIFIED_SCAN = 100_000
+
 #: Length of the strings that the torch model is tried on in a report.
 TRIED_LENGTH = 256
 
@@ -318,7 +321,7 @@ def _draw(parameters: BudgetParameters, draw: int, budget: Budget, target: int) 
         length = _separation(parameters.out / f"{stem}-separation.json", copier, inputs)
         if length >= target:
             return figures | {"status": "PROVED", "length": length, "certificate": f"{stem}-separation.json"}
-    bound = exact_length(copier.score(), SCAN_LIMIT)
+    bound = exact_length(copier.score(), max(target, CERTIFIED_SCAN) if target <= SCAN_LIMIT else SCAN_LIMIT)
     return figures | _scan_result(parameters.out, stem, copier, inputs, bound, target)
 
 
@@ -355,7 +358,7 @@ def _scan_result(
         return figures | {"status": "REFUTED"}
     if bound.lower < target:
         return figures | {"status": "UNDECIDED", "certificate": None}
-    claim = {"copies_up_to": min(bound.lower, target), "fails_at": None}
+    claim = {"copies_up_to": bound.lower, "fails_at": None if bound.fails is None else bound.fails.length}
     write_certificate(out / f"{stem}-scan.json", "grid-scan", inputs, {}, claim)
     return figures | {"status": "PROVED", "certificate": f"{stem}-scan.json"}
 
@@ -531,6 +534,8 @@ def _single_b_claim(status: Status, figures: dict[str, Any], certificate: str | 
 
 def require_theorem_range(rho: Fraction, a: int, b: int, d: int, beyond_theorem: bool) -> None:
     """InputError unless Theorem 4.1's hypotheses hold or are waived."""
+    if rho < 1:
+        raise InputError("rho", str(rho), "at least 1, or rho^(d/12) allows no string at all")
     if beyond_theorem:
         return
     if d < theorem_d(a, b):

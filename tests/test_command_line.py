@@ -190,6 +190,8 @@ def test_near_tie_is_undecided_with_exit_code_3(tmp_path: Path) -> None:
         ("check --rho inf", "--rho = inf: must be a finite decimal"),
         ("check --rho 1e99999", "--rho = 1e99999"),
         ("check --rho -5 --beyond-theorem", "rho = -5: must be a number > 0"),
+        ("check --rho 0.5 --d 4 --beyond-theorem", "rho = 1/2: must be at least 1"),
+        ("bound grid --base 2 --d 4000000 --scale 10 --a 1 --b 2", "d = 4000000: must be at most 16384"),
         ("check --rho 20000 --draws 0", "draws = 0: must be an integer >= 1"),
         ("check --rho 20000 --seed -1", "seed = -1: must be an integer >= 0"),
         ("check --rho 20000 --bits 53", "bits = 53"),

@@ -60,6 +60,8 @@ def test_a_json_number_is_the_decimal_that_it_spells() -> None:
         '{"base": 10, "d": 6}',
         '{"base": 10, "d": "1/2"}',
         '["row"]',
+        '{"row": [1], "row": [2], "column": [1]}',
+        '{"base": "2", "d": "1e5000"}',
         '{"row": [1',
         "",
     ],

@@ -184,6 +184,22 @@ def test_the_float_scan_would_notice_a_bound_made_too_small() -> None:
     assert wanted - set(columns_below(score, 3, 400, 10**6) or [])
 
 
+@pytest.mark.parametrize("scale", ["1e-300", "1e300", "1e400", "1e5000"])
+def test_no_scale_leaves_the_range_of_the_float_scan(scale: str) -> None:
+    """1/8193 turns come full circle at a column that begins a block, where the float angle is not exactly 0."""
+    frequencies = GridFrequencies((Turn(Fraction(1, 7)),), (Turn(Fraction(1, 8193)),))
+    found = exact_length(ideal_grid_score(frequencies, Fraction(scale), 2, 3), 10_000)
+    assert found.length == (8193 if "-" not in scale else 1)
+
+
+def test_large_frequencies_of_every_unit_are_reduced_before_they_are_rounded() -> None:
+    third = GridFrequencies((Turn(Fraction(1, 7)),), (Turn(10**60 + Fraction(1, 3)),))
+    assert exact_length(ideal_grid_score(third, Fraction(100), 2, 3)).length == 3
+    powers = base_grid_frequencies(Fraction("1e-400"), 8)
+    found = exact_length(ideal_grid_score(powers, Fraction(40), 2, 3), 1500)
+    assert found.fails is not None and found.fails.length <= 108
+
+
 def test_bad_input() -> None:
     frequencies = draw_grid_frequencies(4, 0, 0)
     with pytest.raises(InputError, match="b = 1: must be at least 2"):

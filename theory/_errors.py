@@ -16,14 +16,23 @@ class InputError(ValueError):
 
     def __init__(self, argument: str, value: object, allowed: str) -> None:
         self.argument = argument
-        text = " ".join((value if isinstance(value, str) else repr(value)).split())
+        text = " ".join(_spelled(value).split())
         self.value = text if len(text) <= 60 else text[:57] + "..."
         self.allowed = allowed
         super().__init__(f"{argument} = {self.value}: must be {allowed}")
 
 
+def _spelled(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 10_000:
+        return f"an integer of {value.bit_length()} bits"
+    return value if isinstance(value, str) else repr(value)
+
+
 #: A decimal exponent beyond this is refused, since its exact value would fill the memory.
 LARGEST_DECIMAL_EXPONENT = 5000
+
+#: Largest RoPE dimension; matrices of d^2 weights are built.
+LARGEST_DIMENSION = 16_384
 
 #: Longest text of one rational number; a 1024-bit fraction takes 620 characters.
 LONGEST_RATIONAL = 20_000
@@ -61,4 +70,6 @@ def require_pair_dimension(d: int, argument: str = "d") -> int:
     """`d`, or InputError if it is not a positive multiple of 4 (d/4 row and d/4 column frequencies)."""
     if isinstance(d, bool) or not isinstance(d, int) or d < 4 or d % 4:
         raise InputError(argument, d, "a positive multiple of 4 (d/4 row and d/4 column frequencies)")
+    if d > LARGEST_DIMENSION:
+        raise InputError(argument, d, f"at most {LARGEST_DIMENSION}")
     return d

@@ -165,6 +165,13 @@ def _reject_constant(name: str) -> None:
     raise InputError("frequencies", name, "made of finite numbers")
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise InputError("frequencies", ", ".join(name for name, _ in pairs), "an object without duplicate fields")
+    return fields
+
+
 def parse_grid_frequencies(text: str) -> GridFrequencies:
     """Frequencies from the JSON of a frequencies file.
 
@@ -175,7 +182,9 @@ def parse_grid_frequencies(text: str) -> GridFrequencies:
         InputError: not such a JSON object, an unknown field, NaN, infinity, or no frequency on an axis.
     """
     try:
-        document = json.loads(text, parse_float=_Spelled, parse_int=_Spelled, parse_constant=_reject_constant)
+        document = json.loads(
+            text, parse_float=_Spelled, parse_int=_Spelled, parse_constant=_reject_constant, object_pairs_hook=_unique
+        )
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError("frequencies", text[:40], f"a JSON object ({error})") from error
     if not isinstance(document, dict):

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64, Int64
 
-from theory._balls import ball, float_above, require_width, total, working_precision
+from theory._balls import ball, float_above, integer_floor, require_width, total, working_precision
 from theory._frequencies import Frequency
 from theory._grid_score import GridScore
 
@@ -56,13 +56,14 @@ class _Scan:
         self.score = score
         self.width = offsets
         with working_precision(160):
-            centred = score.centred_column_amplitudes()
-            weight = float_above(total(abs(a) + abs(b) for a, b in centred))
-            m = len(centred)
-            error = nextafter((4 * m + 10) * (ulp(1.0) / 2) * weight * (1 + 2**-20), inf)
+            exact = score.centred_column_amplitudes()
+            # Divided by a power of two, which is exact, so that no scale leaves the range of floats.
+            unit = _power_of_two_below_one(total(abs(a) + abs(b) for a, b in exact))
+            self.weights = [(a * unit, b * unit) for a, b in exact]
+            weight = float_above(total(abs(a) + abs(b) for a, b in self.weights))
+            error = nextafter((4 * len(exact) + 10) * (ulp(1.0) / 2) * weight * (1 + 2**-20), inf)
             # Listed: computed sum >= sum at the wanted key - cut - error. The threshold itself is rounded down.
-            self.threshold = -float_above(cut + arb(error) - total(a for a, _ in centred))
-            self.weights = [(a, b) for a, b in centred]
+            self.threshold = -float_above(cut * unit + arb(error) - total(a for a, _ in self.weights))
             self.signs = (1,) if score.symmetric else (1, -1)
             self.offsets = self._offset_table()
 
@@ -72,7 +73,7 @@ class _Scan:
         found = []
         for sign in self.signs:
             table = self._start_table(starts, sign)
-            hits = np.flatnonzero(table @ self.offsets >= self.threshold) + first
+            hits = np.flatnonzero(~(table @ self.offsets < self.threshold)) + first
             found.append([sign * int(k) for k in hits if k <= last])
         if self.score.symmetric:
             found.append([-k for k in found[0]])
@@ -99,6 +100,13 @@ class _Scan:
                     table[row, 2 * column] = float((a * cosine + sign * b * sine).mid())
                     table[row, 2 * column + 1] = float((sign * b * cosine - a * sine).mid())
         return table
+
+
+def _power_of_two_below_one(weight: arb) -> arb:
+    """A power of two that brings a positive `weight` to at most 1 (and not far below it); 1 for weight 0."""
+    if not weight > 0:
+        return arb(1)
+    return arb(2) ** (integer_floor(-weight.log() / arb(2).log()) - 1)
 
 
 def _cos_sin_balls(frequency: Frequency, distance: int) -> tuple[arb, arb]:
