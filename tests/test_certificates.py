@@ -386,3 +386,16 @@ def test_rounded_frequencies_cannot_move_the_lattice_unseen() -> None:
         with working_precision(400):
             turns = frequency.turns()
             assert abs(fixed_point_turns(frequency, 100) - (turns - turns.floor()) * 2**100) <= 1
+
+
+@pytest.mark.parametrize("name", ["w) copies all strings; and, for x.st", "a b.safetensors", "../w.safetensors", ""])
+def test_a_weights_file_s_name_cannot_read_as_a_statement(out: Path, name: str) -> None:
+    """The name stands in the statement, so only letters, digits and . _ - are let in, even where the file exists."""
+    document = next(d for d in documents(out).values() if d["kind"] == "weights-norm")
+    weights = document["inputs"]["weights"]
+    if name and "/" not in name:
+        (out / name).write_bytes((out / weights["file"]).read_bytes())
+    path = out / "named.certificate"
+    path.write_text(json.dumps(document | {"inputs": {"weights": weights | {"file": name}}}))
+    verdict = verify_file(path)
+    assert not verdict.accepted and verdict.reason is not None and "not a file name" in verdict.reason
