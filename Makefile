@@ -28,6 +28,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
 	$(BIN)/python -m benchmarks
 
 coq:

@@ -10,6 +10,13 @@ from constructions._score_table import TableHead as TableHead
 from constructions._score_table import TableModel as TableModel
 from constructions._score_table import forced_answers as forced_answers
 from constructions._score_table import table_of_witness as table_of_witness
+from constructions.shift_probes import SHIFT_ENCODINGS as SHIFT_ENCODINGS
+from constructions.shift_probes import OptimisedProbe as OptimisedProbe
+from constructions.shift_probes import ShiftProbe as ShiftProbe
+from constructions.shift_probes import failing_case as failing_case
+from constructions.shift_probes import optimise_probe as optimise_probe
+from constructions.shift_probes import refuting_cases as refuting_cases
+from constructions.shift_probes import strongest_probe as strongest_probe
 from constructions.theorem_3_1 import ShiftCopier as ShiftCopier
 from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
 from constructions.theorem_4_1 import GridCopier as GridCopier
