@@ -1,5 +1,5 @@
-"""Speed of the separation certificate, of the exact scan, of the checker and of the main job; each beside a slower
-route of the same run.
+"""Speed of the separation certificate, the exact scan, the checker, the decisions and the main job, each beside a
+slower route of the same run.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,6 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._provenance import provenance
+from benchmarks._rows import REPEATS, Row, median_seconds
+from benchmarks._sign_systems import sign_system_rows
 from constructions import build_grid_copier, greedy_copy
 from engine import write_atomically
 from proofs_check._certificates import weights_input, write_certificate
@@ -44,30 +43,8 @@ from theory import (
 )
 
 RESULTS = Path(__file__).parent / "results" / "benchmarks.json"
-REPEATS = 7
 RHO, D, A, B = Fraction(20000), 120, 2, 3
 PAPER_LENGTH = 1024 * 10**40
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; `value` in `unit`, the median of `runs` runs."""
-
-    name: str
-    value: float
-    unit: str
-    target: str
-    runs: int
-
-
-def median_seconds(task: Callable[[int], object], repeats: int = REPEATS) -> float:
-    """Median time of `task(k)`, k = 0 .. repeats-1 (so that nothing is served from a cache)."""
-    times = []
-    for k in range(repeats):
-        start = time.perf_counter()
-        task(k)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def separation_rows(directory: Path) -> list[Row]:
@@ -139,7 +116,7 @@ def main() -> None:
     """Run everything, print the table, write the JSON."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
-        rows = [*separation_rows(Path(directory)), *scan_rows(), *model_rows(), main_job_row()]
+        rows = [*separation_rows(Path(directory)), *scan_rows(), *model_rows(), *sign_system_rows(), main_job_row()]
     table = Table(box=None)
     for column in ("benchmark", "median", "unit", "target", "runs"):
         table.add_column(column)

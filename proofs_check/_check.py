@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from engine import write_atomically
 from proofs_check._claims import Claim
+from proofs_check._kernel import run_kernel
 from proofs_check._theorem_3_1 import shift_claims
 from proofs_check._theorem_4_1 import (
     BUDGETS,
@@ -44,6 +45,7 @@ class CheckParameters:
         seed: of the draws.
         bits: of the drawn frequencies, fractions of a turn.
         beyond_theorem: run outside the theorem's hypotheses too, labelled so.
+        kernel: let Coq check its part on this machine, and label those claims so.
     """
 
     rhos: tuple[Fraction, ...]
@@ -54,6 +56,7 @@ class CheckParameters:
     seed: int = 0
     bits: int = 1024
     beyond_theorem: bool = False
+    kernel: bool = False
 
     def __post_init__(self) -> None:
         require_at_least("a", self.a, 1)
@@ -95,16 +98,17 @@ def run_check(
     Args:
         parameters: what to check.
         out: directory for `certificates/` (with the weights) and `check.json`; made if missing. None: a temporary one,
-            and no
-            certificate is named.
+            and no certificate is named.
         tick: called after each draw.
 
     Raises:
-        InputError: `out` is not a directory.
+        InputError: `out` is not a directory, or no Coq for `kernel`.
+        KernelError: Coq does not accept the proofs.
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
     with output_directory(out) as directory:
-        tasks = [*shift_claims(directory / CERTIFICATES), *universal_claims(directory / CERTIFICATES)]
+        kernel = run_kernel() if parameters.kernel else None
+        tasks = [*shift_claims(directory / CERTIFICATES, kernel), *universal_claims(directory / CERTIFICATES)]
         for rho in parameters.rhos:
             of_rho = budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
             tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho

@@ -23,6 +23,7 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
@@ -104,6 +105,7 @@ def cli() -> None:
     is_flag=True,
     help="Run outside the theorem's hypotheses too, and label the claims so.",
 )
+@click.option("--kernel", is_flag=True, help="Let Coq check Theorem 3.1's proofs now (needs coqc; about 30 s).")
 @json_option
 @click.pass_context
 def check(
@@ -117,10 +119,11 @@ def check(
     bits: int,
     out: Path | None,
     beyond_theorem: bool,
+    kernel: bool,
     as_json: bool,
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
-    parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem)
+    parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem, kernel)
     with _progress("draws", parameters.ticks) as tick:
         claims = run_check(parameters, out, tick)
     if as_json:
@@ -461,6 +464,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message().replace("\n", " "), EXIT_BAD_INPUT)
+    except KernelError as error:
+        _fail(f"Coq does not accept the proofs: {error}", 1)
     except RejectedCertificateError as error:
         _fail(f"a certificate just made was rejected: {error}", 1)
     except (click.Abort, KeyboardInterrupt):
