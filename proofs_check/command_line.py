@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -16,13 +14,14 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_parts import json_option, print_json, progress
+from proofs_check._command_plot import plot
 from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
@@ -46,10 +45,6 @@ from theory import (
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr."
-)
 
 
 class Rational(click.ParamType[Fraction]):
@@ -124,10 +119,10 @@ def check(
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
     parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem, kernel)
-    with _progress("draws", parameters.ticks) as tick:
+    with progress("draws", parameters.ticks) as tick:
         claims = run_check(parameters, out, tick)
     if as_json:
-        _print_json(check_document(parameters, claims))
+        print_json(check_document(parameters, claims))
     else:
         _print_claims(claims, out)
     ctx.exit(exit_code(claims))
@@ -171,7 +166,7 @@ def bound_grid(
     frequencies = _chosen_frequencies(file, base, d)
     found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
     if as_json:
-        _print_json(bound_document(found))
+        print_json(bound_document(found))
     else:
         unit = "base powers, radians" if base is not None else _unit(frequencies)
         click.echo(
@@ -189,7 +184,7 @@ def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
     """Check certificates with the independent checker, and print the statements that it derives itself."""
     verdicts = [_verdict(file) for file in files]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "files": [
                     {"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason}
@@ -225,7 +220,7 @@ def decide_command(
         decision_certificate(directory, name, decision)
     document = decision_document(decision, None if out is None else str(out / name))
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         _print_decision(decision, out, name)
     ctx.exit(0)
@@ -238,12 +233,12 @@ def decide_command(
 def thresholds_command(ctx: click.Context, max_length: int, as_json: bool) -> None:
     """The largest length that one layer can copy, for every positional relation, some (a, b) and signs of the votes."""
     rows = []
-    with _progress("rows", 0) as tick:
+    with progress("rows", 0) as tick:
         for row in thresholds(max_length):
             rows.append(row)
             tick()
     if as_json:
-        _print_json({"rows": [asdict(row) for row in rows]})
+        print_json({"rows": [asdict(row) for row in rows]})
     else:
         _print_thresholds(rows)
     ctx.exit(0)
@@ -302,16 +297,6 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
     raise InputError("--frequencies", "none or too much", "given alone, or else both --base B and --d D")
-
-
-@contextmanager
-def _progress(what: str, steps: int) -> Iterator[Any]:
-    """A progress bar on stderr, shown on a terminal only."""
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=steps or None)
-        yield lambda: progress.advance(task)
 
 
 _STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_APPLICABLE": "dim"}
@@ -448,8 +433,7 @@ def _print_bound(found: LengthBound) -> None:
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
 
 
-def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document))
+cli.add_command(plot)
 
 
 def main(arguments: list[str] | None = None) -> None:

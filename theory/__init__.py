@@ -10,6 +10,7 @@ from theory._ceiling import dirichlet_ceiling as dirichlet_ceiling
 from theory._ceiling import norm_ceiling as norm_ceiling
 from theory._closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from theory._closed_forms import PAPER_FAILURE as PAPER_FAILURE
+from theory._closed_forms import PAPER_LENGTH as PAPER_LENGTH
 from theory._closed_forms import TYPICAL_LENGTH as TYPICAL_LENGTH
 from theory._closed_forms import ClosedForm as ClosedForm
 from theory._closed_forms import Label as Label
