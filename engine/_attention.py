@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,9 @@ from torch import Tensor, nn
 
 from engine._rotary import RotaryPhases, rotate
 from theory import GridFrequencies
+
+#: RMSNorm of each head's output without gain (True), division by its Euclidean norm ("unit"), or neither (False).
+SubNorm = bool | Literal["unit"]
 
 #: (rows, columns) of a batch of tokens; for shift positions the rows are 0 and the columns the indices.
 Positions = tuple[Tensor, Tensor]
@@ -75,7 +79,8 @@ class Attention(nn.Module):
         value_width: width of a head's values.
         frequencies: row and column frequencies, shared by the heads.
         score_scale: factor on the scores (1 in the theorems, 1/sqrt(head_width) in trained models).
-        sub_norm: divide each head's output by its root mean square before the output map (epsilon 0, zero kept zero).
+        sub_norm: divide each head's output before the output map by its root mean square (True) or by its Euclidean
+            norm ("unit"); epsilon 0, a zero vector is kept zero.
     """
 
     def __init__(
@@ -86,7 +91,7 @@ class Attention(nn.Module):
         frequencies: GridFrequencies,
         *,
         score_scale: float = 1.0,
-        sub_norm: bool = False,
+        sub_norm: SubNorm = False,
     ) -> None:
         super().__init__()
         self.heads, self.value_width, self.score_scale, self.sub_norm = (
@@ -130,7 +135,7 @@ class Attention(nn.Module):
                 softmax.add(block, first_query, self.score_scale)
         heads = softmax.result()
         if self.sub_norm:
-            heads = _unit_mean_square(heads)
+            heads = _normalised(heads, self.sub_norm)
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 
@@ -147,9 +152,10 @@ class Attention(nn.Module):
         return rotate(self._split(x), cosines, sines)
 
 
-def _unit_mean_square(x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-    mean_square = x.square().mean(-1, keepdim=True)
-    return torch.where(mean_square == 0, x, x * mean_square.rsqrt())
+def _normalised(x: Float[Tensor, "*batch width"], sub_norm: SubNorm) -> Float[Tensor, "*batch width"]:
+    squares = x.square()
+    size = squares.sum(-1, keepdim=True) if sub_norm == "unit" else squares.mean(-1, keepdim=True)
+    return torch.where(size == 0, x, x * size.rsqrt())
 
 
 def part_of(positions: Positions, part: slice) -> Positions:

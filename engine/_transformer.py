@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from engine._attention import Attention, KeysValues, Positions, part_of
+from engine._attention import Attention, KeysValues, Positions, SubNorm, part_of
 from theory import GridFrequencies, InputError, grid_positions, shift_positions
 
 #: Tokens in a block of queries and in a block of keys; score blocks of float64 stay at 32 MiB a head and sequence.
@@ -35,7 +35,9 @@ class TransformerConfig:
         outputs: number of logits.
         position: "grid" (rows and columns from the newlines) or "shift" (row 0, column = index).
         residual: add each layer's output to its input, or replace it.
-        pre_norm, sub_norm, final_norm: RMSNorm before attention, on the head outputs, before the read-out.
+        pre_norm, sub_norm, final_norm: RMSNorm before attention, on the head outputs, before the read-out. `sub_norm`
+            "unit" divides the head outputs by their Euclidean norm instead, so that no factor of the value width hides
+            in them.
         score_scale: factor on the attention scores.
         mlp_width: 0; no MLP in attention-only models.
     """
@@ -50,7 +52,7 @@ class TransformerConfig:
     position: Literal["grid", "shift"]
     residual: bool
     pre_norm: bool
-    sub_norm: bool
+    sub_norm: SubNorm
     final_norm: bool
     score_scale: float = 1.0
     mlp_width: int = 0
