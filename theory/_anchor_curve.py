@@ -17,6 +17,7 @@ in two until the enclosure of phi' decides. Cost is independent of the length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,6 +30,9 @@ from theory._grid_score import Amplitude
 
 #: An interval is not cut further once it is this small a part of the whole; the slope is then called undecided.
 MOST_CUTS = 24
+
+#: Derivatives of D that are evaluated on each interval; the next one is bounded once for all.
+TAYLOR_ORDER = 8
 
 #: Most intervals looked at in one proof.
 MOST_PIECES = 200_000
@@ -104,14 +108,16 @@ class Curve:
     coefficients: tuple[tuple[arb, arb], ...]
     radians: tuple[arb, ...]
 
-    def derivatives(self, x: Fraction | int) -> tuple[arb, arb, arb]:
-        """D, D' and D'' at a position. Cost: one sine and cosine a pair."""
-        d0, d1, d2 = arb(0), arb(0), arb(0)
+    def derivatives(self, x: Fraction | int, order: int = 2) -> list[arb]:
+        """D and its derivatives up to `order` at a position. Cost: one sine and cosine a pair."""
+        found = [arb(0)] * (order + 1)
         for frequency, (u, v), beta in zip(self.frequencies, self.coefficients, self.radians, strict=True):
             cosine, sine = _cos_sin(frequency, x)
-            value, turned = u * cosine + v * sine, v * cosine - u * sine
-            d0, d1, d2 = d0 + value, d1 + beta * turned, d2 - beta * beta * value
-        return d0, d1, d2
+            power, turn = arb(1), (u * cosine + v * sine, v * cosine - u * sine)
+            for k in range(order + 1):
+                found[k] += power * turn[0]
+                power, turn = power * beta, (turn[1], -turn[0])
+        return found
 
     def value(self, x: Fraction | int) -> arb:
         """D at a position."""
@@ -121,10 +127,10 @@ class Curve:
         """phi(x) = arctan exp(-D(x)), in (0, pi/2)."""
         return (-self.value(x)).exp().atan()
 
-    def third_bound(self) -> arb:
-        """An upper bound of |D'''| everywhere."""
+    def derivative_bound(self, order: int) -> arb:
+        """An upper bound of the absolute derivative of this order everywhere."""
         terms = zip(self.coefficients, self.radians, strict=True)
-        return total(beta**3 * _size(u, v) for (u, v), beta in terms)
+        return total(beta**order * _size(u, v) for (u, v), beta in terms).upper()
 
     def largest_difference(self, other: Curve) -> arb:
         """An upper bound of |D - other D| everywhere, for curves with the same frequencies."""
@@ -133,21 +139,20 @@ class Curve:
 
     def slope(self, x: Fraction | int) -> arb:
         """phi'(x)."""
-        d0, d1, _ = self.derivatives(x)
+        d0, d1 = self.derivatives(x, 1)
         return -d1 / (2 * d0.cosh())
 
-    def slope_on(self, low: Fraction, high: Fraction, third: arb) -> arb:
-        """An enclosure of phi' over [low, high]; `third` bounds |D'''|.
+    def slope_on(self, low: Fraction, high: Fraction, highest: arb) -> arb:
+        """An enclosure of phi' over [low, high]; `highest` bounds the derivative of order TAYLOR_ORDER + 1 of D.
 
-        phi' at the middle, and half the width times an enclosure of phi'' = (-D'' + D'^2 tanh D) / (2 cosh D).
+        phi' at the middle, and half the width times an enclosure of phi'' = (-D'' + D'^2 tanh D) / (2 cosh D), in which
+        D, D', D'' are enclosed by their Taylor sums.
         """
         middle, half = (low + high) / 2, ball((high - low) / 2)
-        d0, d1, d2 = self.derivatives(middle)
-        centre = -d1 / (2 * d0.cosh())
-        wide2 = _widened(d2, half * third)
-        wide1 = _widened(d1, half * abs(wide2).upper())
-        wide0 = _widened(d0, half * abs(wide1).upper())
-        bend = (-wide2 + wide1 * wide1 * wide0.tanh()) / (2 * wide0.cosh())
+        at = [*self.derivatives(middle, TAYLOR_ORDER), highest]
+        d0, d1, d2 = (_taylor_range(at[k:], half) for k in range(3))
+        centre = -at[1] / (2 * at[0].cosh())
+        bend = (-d2 + d1 * d1 * d0.tanh()) / (2 * d0.cosh())
         return _widened(centre, half * abs(bend).upper())
 
 
@@ -156,13 +161,13 @@ def slope_is_at_least(curve: Curve, low: Fraction, high: Fraction, least: Fracti
 
     Method: ball; intervals are cut in two until each is decided. Cost: some hundred intervals, whatever their length.
     """
-    bound, third = ball(least), curve.third_bound()
+    bound, highest = ball(least), curve.derivative_bound(TAYLOR_ORDER + 1)
     stack, pieces = [(low, high, 0)], 0
     undecided = False
     while stack:
         start, end, cuts = stack.pop()
         pieces += 1
-        slope = curve.slope_on(start, end, third)
+        slope = curve.slope_on(start, end, highest)
         if slope >= bound:
             continue
         if slope < bound or curve.slope((start + end) / 2) < bound:
@@ -212,6 +217,17 @@ def _cos_sin(frequency: Frequency, x: Fraction | int) -> tuple[arb, arb]:
 def _size(u: arb, v: arb) -> arb:
     """An upper bound of sqrt(u^2 + v^2), also where the ball touches 0."""
     return (u * u + v * v).upper().sqrt().upper()
+
+
+def _taylor_range(derivatives: Sequence[arb], half: arb) -> arb:
+    """Enclosure of a function within `half` of a place, from its derivatives there; the last one is a bound of the
+    absolute value throughout.
+    """
+    radius, factor = arb(0), arb(1)
+    for k, derivative in enumerate(derivatives[1:], start=1):
+        factor = factor * half / k
+        radius += factor * abs(derivative).upper()
+    return _widened(derivatives[0], radius)
 
 
 def _widened(value: arb, by: arb) -> arb:
