@@ -19,6 +19,10 @@ from constructions.shift_probes import refuting_cases as refuting_cases
 from constructions.shift_probes import strongest_probe as strongest_probe
 from constructions.theorem_3_1 import ShiftCopier as ShiftCopier
 from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
+from constructions.theorem_3_2 import TwoLayerCopier as TwoLayerCopier
+from constructions.theorem_3_2 import anchor_tokens as anchor_tokens
+from constructions.theorem_3_2 import build_two_layer_copier as build_two_layer_copier
+from constructions.theorem_3_2 import load_two_layer_copier as load_two_layer_copier
 from constructions.theorem_4_1 import GridCopier as GridCopier
 from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,6 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from engine._encodings import Encoding, Places, Turns
 from engine._rotary import rotate
+
+#: RMSNorm of each head's output without gain (True), division by its Euclidean norm ("unit"), or neither (False).
+SubNorm = bool | Literal["unit"]
 
 
 @dataclass
@@ -94,7 +98,8 @@ class Attention(nn.Module):
         value_width: width of a head's values.
         encoding: the positional encoding, shared by the heads.
         score_scale: factor on the scores (1 in the theorems, 1/sqrt(head_width) in trained models).
-        sub_norm: divide each head's output by its root mean square before the output map (epsilon 0, zero kept zero).
+        sub_norm: divide each head's output before the output map by its root mean square (True) or by its Euclidean
+            norm ("unit"); epsilon 0, a zero vector is kept zero.
     """
 
     def __init__(
@@ -106,7 +111,7 @@ class Attention(nn.Module):
         encoding: Encoding,
         *,
         score_scale: float = 1.0,
-        sub_norm: bool = False,
+        sub_norm: SubNorm = False,
     ) -> None:
         super().__init__()
         self.heads, self.value_width, self.score_scale, self.sub_norm = heads, value_width, score_scale, sub_norm
@@ -180,7 +185,7 @@ class Attention(nn.Module):
         self, heads: Float[Tensor, "batch heads length value_width"]
     ) -> Float[Tensor, "batch length model_width"]:
         if self.sub_norm:
-            heads = _unit_mean_square(heads)
+            heads = _normalised(heads, self.sub_norm)
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 
@@ -192,6 +197,7 @@ class Attention(nn.Module):
         return (heads if turns is None else rotate(heads, turns.unsqueeze(2))).transpose(1, 2)
 
 
-def _unit_mean_square(x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-    mean_square = x.square().mean(-1, keepdim=True)
-    return torch.where(mean_square == 0, x, x * mean_square.rsqrt())
+def _normalised(x: Float[Tensor, "*batch width"], sub_norm: SubNorm) -> Float[Tensor, "*batch width"]:
+    squares = x.square()
+    size = squares.sum(-1, keepdim=True) if sub_norm == "unit" else squares.mean(-1, keepdim=True)
+    return torch.where(size == 0, x, x * size.rsqrt())

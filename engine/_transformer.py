@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from engine._attention import Attention, KeysValues
+from engine._attention import Attention, KeysValues, SubNorm
 from engine._encodings import Encoding, GridRoPE, Places, RoPE, place_after, places_of
 from engine._norm import RMSNorm
 from theory import Frequency, GridFrequencies, InputError, Radian, require_at_least
@@ -48,7 +48,9 @@ class TransformerConfig:
         position: what given frequencies turn by: "grid" (rows and columns from the newlines) or "shift" (row 0, column
             = index); or the name of a trained encoding.
         residual: add each layer's output to its input, or replace it.
-        pre_norm, sub_norm, final_norm: RMSNorm before attention, on the head outputs, before the read-out.
+        pre_norm, sub_norm, final_norm: RMSNorm before attention, on the head outputs, before the read-out. `sub_norm`
+            "unit" divides the head outputs by their Euclidean norm instead, so that no factor of the value width hides
+            in them.
         score_scale: factor on the attention scores; None stands for 1/sqrt(head width).
         mlp_width: hidden width of the MLPs, 0 for none.
     """
@@ -63,7 +65,7 @@ class TransformerConfig:
     position: str
     residual: bool
     pre_norm: bool
-    sub_norm: bool
+    sub_norm: SubNorm
     final_norm: bool
     score_scale: float | None = 1.0
     mlp_width: int = 0

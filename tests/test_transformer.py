@@ -168,9 +168,9 @@ def test_rotated_products_depend_on_the_difference_alone(seed: int, q: int, k: i
 
 
 def test_sub_norm_keeps_zero_and_makes_the_rest_unit_mean_square() -> None:
-    from engine._attention import _unit_mean_square
+    from engine._attention import _normalised
 
-    out = _unit_mean_square(torch.tensor([[0.0, 0.0], [3.0, 4.0], [1e-300, 0.0]], dtype=torch.float64))
+    out = _normalised(torch.tensor([[0.0, 0.0], [3.0, 4.0], [1e-300, 0.0]], dtype=torch.float64), True)
     assert out[0].tolist() == [0, 0]
     assert out[1].square().mean().item() == pytest.approx(1)
 

@@ -1,5 +1,9 @@
 """Statements and numbers: the copy task, exact frequencies, scores, and every bound on the length. No torch here."""
 
+from theory._anchor_curve import AnchorScores as AnchorScores
+from theory._anchor_curve import Curve as Curve
+from theory._anchor_curve import least_slope_place as least_slope_place
+from theory._anchor_curve import slope_is_at_least as slope_is_at_least
 from theory._balls import VacuousBallError as VacuousBallError
 from theory._balls import ball as ball
 from theory._balls import describe as describe
@@ -33,6 +37,9 @@ from theory._copy_task import theory_task as theory_task
 from theory._copy_task import trained_task as trained_task
 from theory._cosine_lemma import cosine_constant as cosine_constant
 from theory._cosine_lemma import cosine_step_excess as cosine_step_excess
+from theory._curve_design import CRITICAL_GAP as CRITICAL_GAP
+from theory._curve_design import CurveShape as CurveShape
+from theory._curve_design import curve_shape as curve_shape
 from theory._decide import Decision as Decision
 from theory._decide import Threshold as Threshold
 from theory._decide import decide as decide
@@ -111,3 +118,9 @@ from theory._step_weights import StepWeights as StepWeights
 from theory._step_weights import first_step_failure as first_step_failure
 from theory._step_weights import step_weights as step_weights
 from theory._theorem_3_1 import THEOREM_3_1 as THEOREM_3_1
+from theory._theorem_3_2 import paper_two_layer_length as paper_two_layer_length
+from theory._two_layer_length import LengthProof as LengthProof
+from theory._two_layer_length import breaks as breaks
+from theory._two_layer_length import leak_bound as leak_bound
+from theory._two_layer_length import prove_length as prove_length
+from theory._two_layer_length import step_others as step_others

@@ -1,0 +1,116 @@
+"""The shape of the anchor curve that keeps neighbours furthest apart.
+
+With t = 2x/L - 1 in [-1, 1] the curve phi = arctan exp(-D), D(t) = -sum_f a_f sin(X_f t), has the slope L phi'(x) =
+2 D'(t) .. /(2 cosh D) in units of 1/L; tau is its least value. A quadrant allows tau <= pi/2 at most. One pair reaches
+tau = 0.6627 X cot X at a = 1.1997/sin X; several come close to pi/2.
+
+The amplitudes found here are a design, not evidence: what they achieve is proved of the stored weights afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import pi
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.optimize import linprog
+
+from theory._errors import InputError, require_at_least
+
+#: The root of 2 sum_{k >= 1} exp(-g k^2) = 1 (just above pi/4, by Poisson's summation formula), rounded up: neighbours
+#: weigh less than the source iff S (angle)^2/2 exceeds it.
+CRITICAL_GAP = 0.78542
+
+#: Points of [0, 1] at which the slope is looked at (D is odd, so half the interval is enough).
+POINTS = 600
+
+MOST_PAIRS = 48
+
+
+@dataclass(frozen=True)
+class CurveShape:
+    """A scale-free anchor curve.
+
+    Attributes:
+        half_turns: X_f/pi, rational; pair f has the frequency X_f/pi/L turns per position at design length L.
+        amplitudes: a_f.
+        slope: tau, the least L phi' found, at most pi/2.
+    """
+
+    half_turns: tuple[Fraction, ...]
+    amplitudes: tuple[float, ...]
+    slope: float
+
+
+@lru_cache(maxsize=8)
+def curve_shape(pairs: int) -> CurveShape:
+    """The best shape found with this many pairs. Deterministic. Cost: linear programmes, some seconds for many pairs.
+
+    Raises:
+        InputError: pairs < 1 or above 48.
+    """
+    require_at_least("pairs", pairs, 1)
+    if pairs > MOST_PAIRS:
+        raise InputError("pairs", pairs, f"at most {MOST_PAIRS}")
+    half_turns = tuple(_spread(pairs) * (2 * f + 1) for f in range(pairs))
+    angles = pi * np.array([float(x) for x in half_turns])
+    t = np.linspace(0, 1, POINTS)
+    sines, slopes = np.sin(np.outer(t, angles)), np.cos(np.outer(t, angles)) * angles
+    amplitudes, least = _improved(sines, slopes, t)
+    return CurveShape(half_turns, tuple(float(a) for a in amplitudes), 2 * least)
+
+
+def _spread(pairs: int) -> Fraction:
+    """X_1/pi. The smaller, the better the best curve and the larger its amplitudes, which cost norm and precision."""
+    return (
+        Fraction(1, 16)
+        if pairs == 1
+        else Fraction(1, 4)
+        if pairs <= 4
+        else Fraction(3, 10)
+        if pairs <= 8
+        else Fraction(7, 20)
+    )
+
+
+def _improved(
+    sines: Float64[np.ndarray, "points pairs"],
+    slopes: Float64[np.ndarray, "points pairs"],
+    t: Float64[np.ndarray, " points"],
+) -> tuple[Float64[np.ndarray, " pairs"], float]:
+    """Maximise the least slope by linear programmes in a shrinking trust region on D."""
+    start = -np.log(np.tan(pi / 4 * (1 - 0.9 * t)))
+    best = np.linalg.lstsq(sines, start, rcond=1e-9)[0]
+    least, trust = float(_slope(sines, slopes, best).min()), 0.5
+    for _ in range(120):
+        step = _step(sines, slopes, best, trust)
+        found = -np.inf if step is None else float(_slope(sines, slopes, best + step).min())
+        if step is not None and found > least:
+            best, least = best + step, found
+        else:
+            trust /= 2
+        if trust < 1e-7:
+            break
+    return best, least
+
+
+def _slope(sines: Any, slopes: Any, a: Any) -> Any:
+    """phi'(t)"""
+    return (slopes @ a) / (2 * np.cosh(sines @ a))
+
+
+def _step(sines: Any, slopes: Any, a: Any, trust: float) -> Any:
+    count, pairs = sines.shape
+    d, cosh = sines @ a, np.cosh(sines @ a)
+    value = (slopes @ a) / (2 * cosh)
+    gradient = slopes / (2 * cosh)[:, None] - (value * np.tanh(d))[:, None] * sines
+    free = np.zeros((count, 1))
+    rows = np.vstack([np.hstack([-gradient, free + 1]), np.hstack([sines, free]), np.hstack([-sines, free])])
+    limits = np.concatenate([value, np.full(2 * count, trust)])
+    bounds = [(None, None)] * (pairs + 1)
+    found = linprog(np.r_[np.zeros(pairs), -1.0], A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
+    return found.x[:pairs] if found.status == 0 else None
