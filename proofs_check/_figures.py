@@ -55,8 +55,11 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write the figure, in the format of the file's ending; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
     buffer = BytesIO()
     kind = require_figure_file(path).suffix.lstrip(".")
     stamp = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-    figure.savefig(buffer, format=kind, dpi=200, metadata=stamp)
+    with rc_context({"svg.hashsalt": "copycert"}):
+        figure.savefig(buffer, format=kind, dpi=200, metadata=stamp)
     write_atomically(path, buffer.getvalue())
