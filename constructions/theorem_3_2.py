@@ -32,13 +32,19 @@ depends on a or b.
 - `shared` (new): as `sharp`, but both anchor pairs share the plane (y1, y2), and the B anchors' values have a small
   part of a third direction, the marker, that nobody reads. It shortens output keys (and queries) in the plane by a
   factor, which is enough to keep output keys below the source. O has two coordinates instead of four: S = rho^4/32.
+- `repeated` (new): the trained layout `<n> <I:> s <n> <I:> <O:> s`, whose anchors before and after the string are the
+  same two tokens. They keep one key at angle 0 and share a plane; `<O:>` is the marker. Query i stands at the distances
+  i+1 and i from the nearer `<n>` and `<I:>`, exactly as s_i does, so the half steps are not needed. The farther pair is
+  kept out by the distance: one pair with chi = pi/4 makes K fall by s > 10 a position, so the farther pair weighs at
+  most exp(-3s) as much. That slope is nearly constant, and the ratio exp(mean slope) of the two anchors' values takes
+  it out of D again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import cos, log, pi, sin, sqrt
+from math import cos, exp, log, pi, sin, sqrt
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -50,21 +56,25 @@ from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig, load_weights, save_weights
 from theory import (
     CRITICAL_GAP,
+    Amplitude,
     AnchorScores,
     CopyTask,
     CurveShape,
+    Form,
     GridFrequencies,
     InputError,
     Turn,
     curve_shape,
+    falling_shape,
     grid_frequencies_document,
     grid_frequencies_from_document,
     paper_two_layer_length,
     require_at_least,
     theory_task,
+    trained_task,
 )
 
-Variant = Literal["paper", "sharp", "shared"]
+Variant = Literal["paper", "sharp", "shared", "repeated"]
 
 #: rho must exceed this in Theorem 3.2.
 LEAST_RHO = 10**4
@@ -105,12 +115,22 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the first layer is to do, and whether the anchor pairs share a plane."""
+    """What the first layer is to do.
+
+    Attributes:
+        pairs: the turning pairs.
+        lift, floor: constants of the B anchors over the A anchors, and of the A anchors.
+        form: how the values lie.
+        ratio: first anchor's value relative to the second's.
+        mark: marker relative to the B anchors' values (`repeated`: to the second anchor's).
+    """
 
     pairs: tuple[_Pair, ...]
     lift: float
     floor: float
-    shared: bool
+    form: Form
+    ratio: float = 1.0
+    mark: float = 0.0
 
     @property
     def amplitude(self) -> float:
@@ -153,6 +173,7 @@ class TwoLayerCopier:
         """What the weights file says beside the tensors; see docs/certificates.md."""
         return {
             "construction": "two-layer-copier",
+            "layout": "trained" if self.task == trained_task() else "theory",
             "a": self.task.a,
             "b": self.task.b,
             "rho": str(self.rho),
@@ -184,9 +205,9 @@ def build_two_layer_copier(
     Args:
         rho: norm budget over all parameters, > 10^4 unless `beyond_theorem`.
         a, b: numbers of tokens before and after the string, at least 2.
-        variant: "paper", "sharp" or "shared".
+        variant: "paper", "sharp", "shared" or "repeated".
         task: a layout other than the theory layout for these a and b. Its last two tokens of A and of B, the anchors,
-            must be four different tokens that are not data.
+            must be four different tokens that are not data. The variant "repeated" has the trained layout.
         pairs: turning pairs of the sharp variants' curve.
         length: design length; by default L0 for "paper", else the longest that the budget affords.
         beyond_theorem: build for smaller rho too.
@@ -198,19 +219,28 @@ def build_two_layer_copier(
         InputError: as said above, or rho so small that no length is left.
     """
     rho = Fraction(rho)
-    task = theory_task(require_at_least("a", a, 2), require_at_least("b", b, 2)) if task is None else task
-    _require(rho, task, variant, beyond_theorem, allow_repeated_anchors)
+    if variant == "repeated":
+        _require_trained(a, b, task)
+        task = trained_task()
+    elif task is None:
+        task = theory_task(require_at_least("a", a, 2), require_at_least("b", b, 2))
+    _require(rho, task, variant, beyond_theorem, allow_repeated_anchors or variant == "repeated")
     kind = cast(Variant, variant)
     if kind == "paper":
         design = paper_two_layer_length(rho) if length is None else require_at_least("length", length, 1)
         if design < 1:
             raise InputError("rho", str(rho), "larger: rho^2/(1000 ln rho) is below 1, so there is nothing to copy")
         return _built(rho, task, kind, design, _paper_plan(design))
-    shape = curve_shape(pairs)
+    shape = falling_shape() if kind == "repeated" else curve_shape(pairs)
     design = _affordable_length(rho, task, kind, shape) if length is None else require_at_least("length", length, 1)
     if design < 1:
         raise InputError("rho", str(rho), "larger: this budget affords no length")
-    return _built(rho, task, kind, design, _sharp_plan(shape, design, kind))
+    return _built(rho, task, kind, design, _settled_plan(rho, task, kind, shape, design)[0])
+
+
+def _require_trained(a: int, b: int, task: CopyTask | None) -> None:
+    if (a, b) != (2, 3) or (task is not None and task != trained_task()):
+        raise InputError("variant", "repeated", "used with the trained layout only, a = 2 and b = 3")
 
 
 def _require(rho: Fraction, task: CopyTask, variant: str, beyond_theorem: bool, repeated: bool) -> None:
@@ -248,33 +278,57 @@ def _asking(task: CopyTask) -> tuple[int, ...]:
 
 
 def _paper_plan(length: int) -> _Plan:
-    return _Plan((_Pair(Fraction(1, 8 * length), float(length), 0.0),), LIFT, 0.0, shared=False)
+    return _Plan((_Pair(Fraction(1, 8 * length), float(length), 0.0),), LIFT, 0.0, "separate")
 
 
-def _sharp_plan(shape: CurveShape, length: int, variant: Variant) -> _Plan:
+def _sharp_plan(shape: CurveShape, length: int, variant: Variant, scale: float) -> _Plan:
+    """The curve at a design length, and the marker for a second layer of this scale."""
     pairs = tuple(
-        _Pair(half / length, amplitude / (2 * sin(pi * float(half / length))), -pi * float(half))
-        for half, amplitude in zip(shape.half_turns, shape.amplitudes, strict=True)
+        _Pair(half / length, amplitude / (2 * sin(pi * float(half / length))), phase)
+        for half, amplitude, phase in zip(shape.half_turns, shape.amplitudes, shape.phases, strict=True)
     )
+    if variant == "repeated":
+        # The marker's key is the second anchor's, one position nearer, and exp(-fall) is a position's loss.
+        fall = shape.amplitudes[0] * sin(shape.phases[0])
+        mark = marker(scale) * 2 * (shape.ratio * exp(-fall) + 1) * exp(-fall)
+        return _Plan(pairs, 0.0, 0.0, "repeated", shape.ratio, mark)
     total = sum(abs(pair.amplitude) for pair in pairs)
-    return _Plan(pairs, 2 * total * (1 + 2.0**-20) + LIFT, total, shared=variant == "shared")
+    lift = 2 * total * (1 + 2.0**-20) + LIFT
+    return _Plan(pairs, lift, total, "shared" if variant == "shared" else "separate", 1.0, marker(scale))
+
+
+def _settled_plan(
+    rho: Fraction, task: CopyTask, variant: Variant, shape: CurveShape, length: int
+) -> tuple[_Plan, float]:
+    """The plan for a design length with the marker that the remaining norm calls for, and the scale that is left."""
+    plan = _sharp_plan(shape, length, variant, float(rho) ** 4 / 64)
+    scale = _scale(_second_layer_weights(rho, variant, _first_layer_square(rho, task, plan)))
+    return _sharp_plan(shape, length, variant, max(scale, 1.0)), scale
 
 
 def _affordable_length(rho: Fraction, task: CopyTask, variant: Variant, shape: CurveShape) -> int:
     """The design length: S (tau/L)^2/2 = the critical gap, with the scale that is left after the first layer."""
     length = 1
     for _ in range(4):
-        plan = _sharp_plan(shape, length, variant)
-        scale = _scale(_second_layer_weights(rho, variant, _first_layer_square(rho, task, plan)))
-        effective = scale * (1 - marker(scale) ** 2) if plan.shared else scale
-        length = int(shape.slope * sqrt(max(effective, 0.0) / (2 * CRITICAL_GAP)) * (1 - LENGTH_SLACK))
+        plan, scale = _settled_plan(rho, task, variant, shape, length)
+        part = 1 / (1 + _longest_marker(plan) ** 2)
+        length = int(shape.slope * sqrt(scale * part / (2 * CRITICAL_GAP)) * (1 - LENGTH_SLACK))
         if length < 1:
             return 0
     return length
 
 
+def _longest_marker(plan: _Plan) -> float:
+    """Upper estimate of the marker's length relative to a query's part in the plane."""
+    if plan.form == "separate":
+        return 0.0
+    if plan.form == "shared":
+        return sqrt(2) * plan.mark
+    return plan.mark * exp(plan.amplitude * 2 * sin(pi * float(plan.pairs[0].turns)))
+
+
 def marker(scale: float) -> float:
-    """The B anchors' part of the third direction in the `shared` variant, a power of two."""
+    """The least length, a power of two, of a marker that keeps output keys MARKER_GAP nats below the source."""
     wanted = sqrt(2 * (MARKER_GAP + 8 * log(max(scale, 2.0))) / scale)
     power = 1.0
     while power / 2 >= wanted:
@@ -298,7 +352,7 @@ def _second_layer_weights(rho: Fraction, variant: Variant, spent: Fraction) -> t
 
 def _first_layer_square(rho: Fraction, task: CopyTask, plan: _Plan) -> Fraction:
     """Square norm of everything but the second layer's map of directions, exact."""
-    return exact_square_norm(_weights(rho, task, plan, (0.0, 0.0), 1.0).values())
+    return exact_square_norm(_weights(rho, task, plan, (0.0, 0.0)).values())
 
 
 def _built(rho: Fraction, task: CopyTask, variant: Variant, length: int, plan: _Plan) -> TwoLayerCopier:
@@ -309,7 +363,7 @@ def _built(rho: Fraction, task: CopyTask, variant: Variant, length: int, plan: _
     frequencies = GridFrequencies(row=(Turn(Fraction(0)),) * (width // 2 - len(column)), column=column)
     model = Transformer(_config(task, width, plan), frequencies, task.newline).to(torch.float64).requires_grad_(False)
     second = _second_layer_weights(rho, variant, _first_layer_square(rho, task, plan))
-    model.load_state_dict(_weights(rho, task, plan, second, marker(max(_scale(second), 1.0))), strict=True)
+    model.load_state_dict(_weights(rho, task, plan, second), strict=True)
     copier = TwoLayerCopier(model, task, frequencies, rho, variant, length)
     if copier.square_norm() > rho**2:
         raise InputError("rho", str(rho), "larger: the construction's norm exceeds it")
@@ -319,24 +373,25 @@ def _built(rho: Fraction, task: CopyTask, variant: Variant, length: int, plan: _
 def _config(task: CopyTask, width: int, plan: _Plan) -> TransformerConfig:
     return TransformerConfig(
         vocabulary_size=task.vocabulary_size, model_width=width, layers=2, heads=1, head_width=width,
-        value_width=3 if plan.shared else 4, outputs=2, position="shift", residual=True, pre_norm=False,
+        value_width=4 if plan.form == "separate" else 3, outputs=2, position="shift", residual=True, pre_norm=False,
         sub_norm="unit", final_norm=False,
     )  # fmt: skip
 
 
-def _weights(rho: Fraction, task: CopyTask, plan: _Plan, second: tuple[float, float], mark: float) -> dict[str, Tensor]:
+def _weights(rho: Fraction, task: CopyTask, plan: _Plan, second: tuple[float, float]) -> dict[str, Tensor]:
     width = theorem_width(task.a, task.b)
+    separate = plan.form == "separate"
     residual = Space((ASKS, BEFORE, AFTER, SYMBOL, *VALUES, *PLACES, ANSWER), width)
     head = rotary_pairs(width // 2 - len(plan.pairs), len(plan.pairs))
-    values = Space(VALUES[:3] if plan.shared else VALUES, 3 if plan.shared else 4)
+    values = Space(VALUES, 4) if separate else Space(VALUES[:3], 3)
     logits = Space(("0", "1"), 2)
     small = VALUE_WEIGHT * 2.0 ** (rho.numerator.bit_length() - rho.denominator.bit_length())
-    embedding, product = _embedding(task, plan, residual, small, mark)
+    embedding, product = _embedding(task, plan, residual, small)
     queries, before, after = _first_layer(plan, product)
     o, q = second
     # In a shared plane queries and keys read the same two directions, and the marker (v3) goes nowhere.
-    written = {value: {place: o} for value, place in zip(VALUES[: 2 if plan.shared else 4], PLACES, strict=False)}
-    asked = PLACES[:2] if plan.shared else PLACES[2:]
+    written = {value: {place: o} for value, place in zip(VALUES[: 4 if separate else 2], PLACES, strict=False)}
+    asked = PLACES[2:] if separate else PLACES[:2]
     still = ("row 0 x", "row 0 y")
     first, other = "blocks.0.attention", "blocks.1.attention"
     return {
@@ -353,7 +408,7 @@ def _weights(rho: Fraction, task: CopyTask, plan: _Plan, second: tuple[float, fl
     }
 
 
-def _embedding(task: CopyTask, plan: _Plan, residual: Space, small: float, mark: float) -> tuple[Tensor, float]:
+def _embedding(task: CopyTask, plan: _Plan, residual: Space, small: float) -> tuple[Tensor, float]:
     """The embedding, and e_q e_k: the factor of first-layer scores that it contributes."""
     asking = _asking(task)
     product = sqrt(max(plan.amplitude, 1.0) / sqrt(2 * len(asking)))
@@ -362,14 +417,24 @@ def _embedding(task: CopyTask, plan: _Plan, residual: Space, small: float, mark:
     rows: list[dict[str, float]] = [{} for _ in range(task.vocabulary_size)]
     for token in asking:
         rows[token][ASKS] = asks
+    for token, values in _anchor_values(task, plan, small):
+        rows[token] |= {name: rows[token].get(name, 0.0) + value for name, value in values.items()}
     for number, token in enumerate(anchor_tokens(task)):
-        rows[token][BEFORE if number < 2 else AFTER] = answers
-        value = VALUES[number % 2] if plan.shared else VALUES[number]
-        rows[token][value] = small
-        if plan.shared and number >= 2:
-            rows[token]["v3"] = small * mark
+        rows[token][BEFORE if number < 2 or plan.form == "repeated" else AFTER] = answers
     rows[0][SYMBOL], rows[1][SYMBOL] = small, -small
     return torch.stack([residual.vector(row) for row in rows]), asks * answers
+
+
+def _anchor_values(task: CopyTask, plan: _Plan, small: float) -> list[tuple[int, dict[str, float]]]:
+    """What each anchor writes in the first layer."""
+    a1, a2, b1, b2 = anchor_tokens(task)
+    if plan.form == "repeated":
+        second = small / plan.ratio
+        return [(a1, {"v1": small}), (a2, {"v2": second}), (b2, {"v3": second * plan.mark})]
+    if plan.form == "shared":
+        mark = {"v3": small * plan.mark}
+        return [(a1, {"v1": small}), (a2, {"v2": small}), (b1, {"v1": small} | mark), (b2, {"v2": small} | mark)]
+    return [(token, {value: small}) for token, value in zip((a1, a2, b1, b2), VALUES, strict=True)]
 
 
 def _first_layer(plan: _Plan, product: float) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -380,11 +445,13 @@ def _first_layer(plan: _Plan, product: float) -> tuple[dict[str, float], dict[st
     for number, pair in enumerate(plan.pairs):
         size = sqrt(abs(pair.amplitude) / product)
         query, key = size * 2**0.25, size / 2**0.25 * (1 if pair.amplitude >= 0 else -1)
-        half_step = pi * float(pair.turns)
+        half_step = 0.0 if plan.form == "repeated" else pi * float(pair.turns)
         x, y = f"column {number} x", f"column {number} y"
         queries |= {x: query * cos(pair.phase), y: query * sin(pair.phase)}
         before |= {x: key * cos(half_step), y: key * sin(half_step)}
         after |= {x: key * cos(half_step), y: -key * sin(half_step)}
+    if plan.form == "repeated":
+        return queries, before, {}
     # A constant for the A anchors keeps their weights above those of tokens without a value, the lift comes on top.
     top = plan.floor + plan.lift
     asked = sqrt(top / product)
@@ -403,12 +470,13 @@ class _Reader:
 
     def scores(self) -> AnchorScores:
         self._check_config()
-        before, after, lift = self._first_layer()
-        marker = self._values()
-        scale = self._second_layer(marker)
+        form = self._form()
+        before, after, lift = self._first_layer(form)
+        ratio, marker = self._values(form)
+        scale = self._second_layer(form)
         self._answers()
         turning = self.copier.frequencies.column
-        return AnchorScores(turning, before, after, lift, scale, marker, self.task.a, self.task.b)
+        return AnchorScores(form, turning, before, after, lift, scale, marker, ratio, self.task.a, self.task.b)
 
     def _check_config(self) -> None:
         config = self.config
@@ -419,45 +487,53 @@ class _Reader:
         )
         still = all(frequency == Turn(Fraction(0)) for frequency in self.copier.frequencies.row)
         _must(still and config.value_width in (3, 4), "row pairs of frequency 0 and three or four values")
-        _must(len(set(anchor_tokens(self.task))) == 4, "four different anchors")
 
-    def _first_layer(self) -> tuple[Any, Any, Fraction]:
+    def _form(self) -> Form:
+        if self.task == trained_task() and self.config.value_width == 3:
+            return "repeated"
+        _must(len(set(anchor_tokens(self.task))) == 4, "four different anchors")
+        return "separate" if self.config.value_width == 4 else "shared"
+
+    def _first_layer(self, form: Form) -> tuple[tuple[Amplitude, ...], tuple[Amplitude, ...], Fraction]:
         attention = self.attentions[0]
         asks = [exact_product(attention.query.weight, self.tokens[token]) for token in (0, 1, self.task.infix[-1])]
         keys = [exact_product(attention.key.weight, self.tokens[token]) for token in anchor_tokens(self.task)]
         _must(asks[0] == asks[1] == asks[2], "one first-layer query for 0, 1 and B_b")
         _must(keys[0] == keys[1] and keys[2] == keys[3], "one key for both A anchors and one for both B anchors")
+        _must(form != "repeated" or keys[0] == keys[2], "one key for all anchors that are repeated")
         still = 2 * len(self.copier.frequencies.row)
-        lift = sum(
-            (q * (y - x) for q, x, y in zip(asks[0][:still], keys[0][:still], keys[2][:still], strict=True)),
-            Fraction(0),
+        turning = range(still, len(asks[0]), 2)
+        before, after = (
+            tuple(_amplitude(asks[0][i : i + 2], key[i : i + 2]) for i in turning) for key in (keys[0], keys[2])
         )
-        return (
-            tuple(_amplitude(asks[0][i : i + 2], keys[0][i : i + 2]) for i in range(still, len(asks[0]), 2)),
-            tuple(_amplitude(asks[0][i : i + 2], keys[2][i : i + 2]) for i in range(still, len(asks[0]), 2)),
-            lift,
-        )
+        return before, after, _dot(asks[0][:still], keys[2][:still]) - _dot(asks[0][:still], keys[0][:still])
 
-    def _values(self) -> Fraction | None:
-        """The marker, or None for four directions; every other token must have value 0."""
+    def _values(self, form: Form) -> tuple[Fraction, Fraction]:
+        """Ratio and marker; every token but the anchors must have value 0."""
         values = [exact_product(self.attentions[0].value.weight, token) for token in self.tokens]
-        anchors = [values.pop(token) for token in sorted(anchor_tokens(self.task), reverse=True)]
-        order = sorted(anchor_tokens(self.task), reverse=True)
-        of = dict(zip(order, anchors, strict=True))
-        a1, a2, b1, b2 = (of[token] for token in anchor_tokens(self.task))
-        _must(not any(any(value) for value in values), "first-layer values of the anchors only")
+        anchors = anchor_tokens(self.task)
+        _must(
+            not any(any(value) for token, value in enumerate(values) if token not in anchors),
+            "first-layer values of the anchors only",
+        )
+        a1, a2, b1, b2 = (values[token] for token in anchors)
         size, zero = a1[0], Fraction(0)
-        _must(size != 0, "anchor values")
-        if self.config.value_width == 4:
+        _must(size > 0, "anchor values > 0")
+        if form == "repeated":
+            _must(a2[1] > 0 and b2[2] > 0, "anchor values > 0")
+            wanted = [[size, zero, zero], [zero, a2[1], zero], [zero, a2[1], zero], [zero, zero, b2[2]]]
+            _must([a1, a2, b1, b2] == wanted, "values of the two anchors and the marker along three axes")
+            return size / a2[1], b2[2] / a2[1]
+        if form == "separate":
             wanted = [[size if i == j else zero for j in range(4)] for i in range(4)]
             _must([a1, a2, b1, b2] == wanted, "anchor values along four axes, of one size")
-            return None
+            return Fraction(1), zero
         _must(b1[2] != 0, "a marker")
-        _must([a1, a2, b1, b2] == [[size, zero, zero], [zero, size, zero], [size, zero, b1[2]], [zero, size, b1[2]]],
-              "anchor values in a shared plane, with one marker")  # fmt: skip
-        return abs(b1[2] / size)
+        wanted = [[size, zero, zero], [zero, size, zero], [size, zero, b1[2]], [zero, size, b1[2]]]
+        _must([a1, a2, b1, b2] == wanted, "anchor values in a shared plane, with one marker")
+        return Fraction(1), abs(b1[2] / size)
 
-    def _second_layer(self, marker: Fraction | None) -> Fraction:
+    def _second_layer(self, form: Form) -> Fraction:
         second, output = self.attentions[1], self.attentions[0].output.weight
         for token in (0, 1, self.task.infix[-1]):
             _must(not any(exact_product(second.query.weight, self.tokens[token])), "second-layer queries from layer 1")
@@ -469,14 +545,12 @@ class _Reader:
         keys = [exact_product(second.key.weight, list(column)) for column in columns]
         still = 2 * len(self.copier.frequencies.row)
         _must(not any(any(query[still:]) for query in asked), "second-layer queries in pairs that do not turn")
-        form = [[_dot(query, key) for key in keys] for query in asked]
-        rows = (2, 3) if marker is None else (0, 1)
-        scale = form[rows[0]][0]
-        wanted = [
-            [scale if (i, j) in ((rows[0], 0), (rows[1], 1)) else Fraction(0) for j in range(width)]
-            for i in range(width)
-        ]
-        _must(form == wanted and scale > 0, "second-layer scores S <h_i, h_j>")
+        product = [[_dot(query, key) for key in keys] for query in asked]
+        first = 2 if form == "separate" else 0
+        scale = product[first][0]
+        places = ((first, 0), (first + 1, 1))
+        wanted = [[scale if (i, j) in places else Fraction(0) for j in range(width)] for i in range(width)]
+        _must(product == wanted and scale > 0, "second-layer scores S <h_i, h_j>")
         return scale
 
     def _answers(self) -> None:
@@ -508,15 +582,23 @@ def _amplitude(query: list[Fraction], key: list[Fraction]) -> tuple[Fraction, Fr
     return qx * kx + qy * ky, qx * ky - qy * kx
 
 
+def _task_of(metadata: dict[str, Any]) -> CopyTask:
+    if metadata["layout"] == "trained":
+        return trained_task()
+    if metadata["layout"] != "theory":
+        raise ValueError(f"layout {metadata['layout']}")
+    return theory_task(metadata["a"], metadata["b"])
+
+
 def load_two_layer_copier(path: Path) -> TwoLayerCopier:
-    """A copier of the theory layout from its weights file, in the dtype it was saved in.
+    """A copier from its weights file, in the dtype it was saved in.
 
     Raises:
         InputError: unreadable, truncated, or no weights of this construction.
     """
     tensors, metadata = load_weights(path)
     try:
-        task = theory_task(metadata["a"], metadata["b"])
+        task = _task_of(metadata)
         frequencies = grid_frequencies_from_document(metadata["frequencies"])
         config = TransformerConfig.from_document(metadata["config"])
         model = Transformer(config, frequencies, task.newline).to(tensors["readout.weight"].dtype).requires_grad_(False)

@@ -2,6 +2,7 @@
 
 from theory._anchor_curve import AnchorScores as AnchorScores
 from theory._anchor_curve import Curve as Curve
+from theory._anchor_curve import Form as Form
 from theory._anchor_curve import least_slope_place as least_slope_place
 from theory._anchor_curve import slope_is_at_least as slope_is_at_least
 from theory._balls import VacuousBallError as VacuousBallError
@@ -40,6 +41,7 @@ from theory._cosine_lemma import cosine_step_excess as cosine_step_excess
 from theory._curve_design import CRITICAL_GAP as CRITICAL_GAP
 from theory._curve_design import CurveShape as CurveShape
 from theory._curve_design import curve_shape as curve_shape
+from theory._curve_design import falling_shape as falling_shape
 from theory._decide import Decision as Decision
 from theory._decide import Threshold as Threshold
 from theory._decide import decide as decide
@@ -118,9 +120,21 @@ from theory._step_weights import StepWeights as StepWeights
 from theory._step_weights import first_step_failure as first_step_failure
 from theory._step_weights import step_weights as step_weights
 from theory._theorem_3_1 import THEOREM_3_1 as THEOREM_3_1
+from theory._theorem_3_2 import LEAST_BUDGET as LEAST_BUDGET
+from theory._theorem_3_2 import LEMMA_FACTOR as LEMMA_FACTOR
+from theory._theorem_3_2 import LENGTH_FACTOR as LENGTH_FACTOR
+from theory._theorem_3_2 import BudgetProof as BudgetProof
+from theory._theorem_3_2 import LemmaResult as LemmaResult
+from theory._theorem_3_2 import all_budgets as all_budgets
+from theory._theorem_3_2 import anchor_lemma as anchor_lemma
+from theory._theorem_3_2 import anchor_product as anchor_product
 from theory._theorem_3_2 import paper_two_layer_length as paper_two_layer_length
+from theory._two_layer_ceiling import log_attention_share as log_attention_share
+from theory._two_layer_ceiling import norm_scale as norm_scale
+from theory._two_layer_ceiling import plane_curve_ceiling as plane_curve_ceiling
+from theory._two_layer_ceiling import plane_curve_fails as plane_curve_fails
 from theory._two_layer_length import LengthProof as LengthProof
-from theory._two_layer_length import breaks as breaks
+from theory._two_layer_length import StepJudge as StepJudge
 from theory._two_layer_length import leak_bound as leak_bound
 from theory._two_layer_length import prove_length as prove_length
-from theory._two_layer_length import step_others as step_others
+from theory._two_layer_length import two_layer_length as two_layer_length

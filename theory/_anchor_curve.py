@@ -17,9 +17,10 @@ in two until the enclosure of phi' decides. Cost is independent of the length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from flint import arb
 
@@ -38,6 +39,10 @@ TAYLOR_ORDER = 8
 MOST_PIECES = 200_000
 
 
+#: How the first layer's values lie: two planes, one plane with a marker, or one plane and anchors that occur twice.
+Form = Literal["separate", "shared", "repeated"]
+
+
 @dataclass(frozen=True)
 class AnchorScores:
     """Everything in a two-layer copier's weights on which copying depends, exact.
@@ -46,22 +51,28 @@ class AnchorScores:
     `even cos(beta r) + odd sin(beta r)`, plus a constant.
 
     Attributes:
+        form: "separate": the B anchors' values have two directions of their own. "shared": both pairs of anchors share
+            a plane, and each B anchor's value has in addition a part of a third direction, the marker. "repeated": the
+            same two tokens are the anchors before and after the string (the trained layout); the marker is a token of
+            its own, the last of B.
         frequencies: exact frequencies of the turning pairs.
         before: (even, odd) of each turning pair for A_{a-1} and A_a.
         after: the same for B_{b-1} and B_b.
         lift: the B anchors' constant minus the A anchors' constant.
         scale: S, the second layer's score of two equal unit vectors.
-        marker: None if the B anchors' values have two directions of their own; else the two pairs share a plane, and
-            each B anchor's value has in addition this much of a third direction.
+        marker: size of the marker relative to the B anchors' values ("repeated": to the second anchor's); else 0.
+        ratio: size of the first anchor's value relative to the second's, 1 unless "repeated".
         a, b: numbers of tokens before and after the string, at least 2.
     """
 
+    form: Form
     frequencies: tuple[Frequency, ...]
     before: tuple[Amplitude, ...]
     after: tuple[Amplitude, ...]
     lift: Fraction
     scale: Fraction
-    marker: Fraction | None
+    marker: Fraction
+    ratio: Fraction
     a: int
     b: int
 
@@ -70,8 +81,8 @@ class AnchorScores:
         require_at_least("b", self.b, 2)
         if not len(self.frequencies) == len(self.before) == len(self.after):
             raise InputError("amplitudes", f"{len(self.before)} and {len(self.after)}", "one pair for each frequency")
-        if self.scale <= 0:
-            raise InputError("scale", str(self.scale), "a rational number > 0")
+        if self.scale <= 0 or self.ratio <= 0 or self.marker < 0:
+            raise InputError("scale", str(self.scale), "a rational number > 0, with a ratio > 0 and a marker >= 0")
 
     @property
     def precision(self) -> int:
@@ -82,12 +93,14 @@ class AnchorScores:
         return 192 + 6 * (int(largest) + 1).bit_length() + int(self.scale).bit_length()
 
     def source_curve(self) -> Curve:
-        """D_A at the working precision."""
-        return _curve(self.frequencies, tuple(map(_step_ahead, self.frequencies, self.before)))
+        """D_A at the working precision, with the logarithm of the ratio."""
+        return _curve(self.frequencies, tuple(map(_step_ahead, self.frequencies, self.before)), self.ratio)
 
     def query_curve(self) -> Curve:
-        """D_B at the working precision."""
-        return _curve(self.frequencies, tuple(map(_step_behind, self.frequencies, self.after)))
+        """D_B at the working precision; for repeated anchors the same as D_A."""
+        if self.form == "repeated":
+            return self.source_curve()
+        return _curve(self.frequencies, tuple(map(_step_behind, self.frequencies, self.after)), self.ratio)
 
     def amplitude_sum(self) -> arb:
         """An upper bound of |K_A| + |K_B| at any two distances, constants left out."""
@@ -96,21 +109,23 @@ class AnchorScores:
 
 @dataclass(frozen=True)
 class Curve:
-    """D(x) = sum over pairs of u cos(beta x) + v sin(beta x), coefficients in balls.
+    """D(x) = constant + sum over pairs of u cos(beta x) + v sin(beta x), coefficients in balls.
 
     Attributes:
         frequencies: the beta, exact; at whole positions only their fraction of a turn counts, and that is taken.
         coefficients: (u, v) of each.
         radians: balls around the beta.
+        constant: ball.
     """
 
     frequencies: tuple[Frequency, ...]
     coefficients: tuple[tuple[arb, arb], ...]
     radians: tuple[arb, ...]
+    constant: arb
 
     def derivatives(self, x: Fraction | int, order: int = 2) -> list[arb]:
         """D and its derivatives up to `order` at a position. Cost: one sine and cosine a pair."""
-        found = [arb(0)] * (order + 1)
+        found = [self.constant, *[arb(0)] * order]
         for frequency, (u, v), beta in zip(self.frequencies, self.coefficients, self.radians, strict=True):
             cosine, sine = _cos_sin(frequency, x)
             power, turn = arb(1), (u * cosine + v * sine, v * cosine - u * sine)
@@ -133,7 +148,7 @@ class Curve:
         return total(beta**order * _size(u, v) for (u, v), beta in terms).upper()
 
     def largest_difference(self, other: Curve) -> arb:
-        """An upper bound of |D - other D| everywhere, for curves with the same frequencies."""
+        """An upper bound of |D - other D| everywhere, for curves with the same frequencies and constant."""
         pairs = zip(self.coefficients, other.coefficients, strict=True)
         return total(_size(u - w, v - z) for (u, v), (w, z) in pairs)
 
@@ -162,22 +177,42 @@ def slope_is_at_least(curve: Curve, low: Fraction, high: Fraction, least: Fracti
     Method: ball; intervals are cut in two until each is decided. Cost: some hundred intervals, whatever their length.
     """
     bound, highest = ball(least), curve.derivative_bound(TAYLOR_ORDER + 1)
+    return _everywhere(
+        low,
+        high,
+        lambda start, end: bool(curve.slope_on(start, end, highest) >= bound),
+        lambda x: bool(curve.slope(x) < bound),
+    )
+
+
+def curve_is_at_most(curve: Curve, low: Fraction, high: Fraction, most: arb) -> bool | None:
+    """Is D <= `most` on all of [low, high]? None if that stays undecided. Method and cost as in `slope_is_at_least`."""
+    highest = curve.derivative_bound(TAYLOR_ORDER + 1)
+
+    def holds(start: Fraction, end: Fraction) -> bool:
+        at = [*curve.derivatives((start + end) / 2, TAYLOR_ORDER), highest]
+        return bool(_taylor_range(at, ball((end - start) / 2)) <= most)
+
+    return _everywhere(low, high, holds, lambda x: bool(curve.value(x) > most))
+
+
+def _everywhere(
+    low: Fraction, high: Fraction, holds: Callable[[Fraction, Fraction], bool], fails: Callable[[Fraction], bool]
+) -> bool | None:
+    """Does something hold on a whole interval? False at a place that fails, None if cutting in two comes to no end."""
     stack, pieces = [(low, high, 0)], 0
-    undecided = False
     while stack:
         start, end, cuts = stack.pop()
         pieces += 1
-        slope = curve.slope_on(start, end, highest)
-        if slope >= bound:
+        if holds(start, end):
             continue
-        if slope < bound or curve.slope((start + end) / 2) < bound:
+        middle = (start + end) / 2
+        if fails(middle):
             return False
         if cuts == MOST_CUTS or pieces > MOST_PIECES or start == end:
-            undecided = True
-            break
-        middle = (start + end) / 2
+            return None
         stack += [(start, middle, cuts + 1), (middle, end, cuts + 1)]
-    return None if undecided else True
+    return True
 
 
 def least_slope_place(curve: Curve, low: Fraction, high: Fraction, samples: int = 512) -> tuple[Fraction, arb]:
@@ -188,8 +223,9 @@ def least_slope_place(curve: Curve, low: Fraction, high: Fraction, samples: int 
     return x, curve.slope(x)
 
 
-def _curve(frequencies: tuple[Frequency, ...], coefficients: tuple[tuple[arb, arb], ...]) -> Curve:
-    return Curve(frequencies, coefficients, tuple(2 * arb.pi() * frequency.turns() for frequency in frequencies))
+def _curve(frequencies: tuple[Frequency, ...], coefficients: tuple[tuple[arb, arb], ...], ratio: Fraction) -> Curve:
+    radians = tuple(2 * arb.pi() * frequency.turns() for frequency in frequencies)
+    return Curve(frequencies, coefficients, radians, arb(0) if ratio == 1 else ball(ratio).log())
 
 
 def _step_ahead(frequency: Frequency, amplitude: Amplitude) -> tuple[arb, arb]:

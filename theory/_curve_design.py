@@ -38,12 +38,16 @@ class CurveShape:
     Attributes:
         half_turns: X_f/pi, rational; pair f has the frequency X_f/pi/L turns per position at design length L.
         amplitudes: a_f.
+        phases: the query's angle in each pair; D(x) = ln(ratio) - sum_f a_f sin(2 pi X_f/pi x/L + phase_f).
         slope: tau, the least L phi' found, at most pi/2.
+        ratio: of the first anchor's value to the second's.
     """
 
     half_turns: tuple[Fraction, ...]
     amplitudes: tuple[float, ...]
+    phases: tuple[float, ...]
     slope: float
+    ratio: float = 1.0
 
 
 @lru_cache(maxsize=8)
@@ -61,7 +65,39 @@ def curve_shape(pairs: int) -> CurveShape:
     t = np.linspace(0, 1, POINTS)
     sines, slopes = np.sin(np.outer(t, angles)), np.cos(np.outer(t, angles)) * angles
     amplitudes, least = _improved(sines, slopes, t)
-    return CurveShape(half_turns, tuple(float(a) for a in amplitudes), 2 * least)
+    return CurveShape(half_turns, tuple(float(a) for a in amplitudes), tuple(-float(x) for x in angles), 2 * least)
+
+
+@lru_cache(maxsize=1)
+def falling_shape() -> CurveShape:
+    """The shape for repeated anchors: one pair whose score falls steeply all the way, from angle pi/4 on.
+
+    D(x) = ln(ratio) - A sin(pi/4 + X x/L), X = pi/16 over the design length; the ratio puts D = 0 where both ends have
+    the same slope.
+    """
+    turn = pi / 16
+    low, high = pi / 4, pi / 4 + turn
+    best = CurveShape((), (), (), -1.0)
+    for amplitude in np.linspace(8, 40, 641):
+        centre = _balanced(float(amplitude), low, high)
+        ends = [amplitude * turn * np.cos(x) / (2 * np.cosh(amplitude * np.sin(x) - centre)) for x in (low, high)]
+        if min(ends) > best.slope:
+            pair = (Fraction(1, 32),), (float(amplitude),), (low,)
+            best = CurveShape(*pair, float(min(ends)), float(np.exp(centre)))
+    return best
+
+
+def _balanced(amplitude: float, low: float, high: float) -> float:
+    """The logarithm of the ratio for which the slopes at both ends are equal, by bisection."""
+    start, end = amplitude * np.sin(low), amplitude * np.sin(high)
+    below, above = start, end
+    for _ in range(60):
+        middle = (below + above) / 2
+        if np.cos(low) / np.cosh(start - middle) > np.cos(high) / np.cosh(end - middle):
+            below = middle
+        else:
+            above = middle
+    return float(below)
 
 
 def _spread(pairs: int) -> Fraction:

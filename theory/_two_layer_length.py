@@ -28,7 +28,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory._anchor_curve import AnchorScores, Curve, least_slope_place, slope_is_at_least
+from theory._anchor_curve import AnchorScores, Curve, curve_is_at_most, least_slope_place, slope_is_at_least
 from theory._balls import ball, total, working_precision
 from theory._errors import InputError, require_at_least
 from theory._length_scan import SingleFlip
@@ -39,11 +39,11 @@ NEIGHBOURS = 64
 #: A slope that is proved is this much below the least slope sampled, relative.
 SLOPE_SLACK = Fraction(1, 2**12)
 
+#: Weights below exp(-NEGLIGIBLE) are bounded and not summed.
+NEGLIGIBLE = 400
+
 #: Lengths up to this are decided step by step.
 LONGEST_SCAN = 20_000
-
-#: A bracket's two ends may differ by this much where no scan is possible.
-BRACKET = Fraction(1, 100)
 
 #: Lengths above this are not looked at.
 LARGEST_LENGTH = 10**60
@@ -56,25 +56,36 @@ class LengthProof:
     Attributes:
         length: L.
         least_step: m, a rational lower bound of phi_A' on [1, L].
-        mismatch: eta. leak: the A anchors' relative share after the string.
+        least_fall: for repeated anchors, a lower bound of K(x) - K(x+1) on [0, 2L+2]; else None.
+        mismatch: eta.
         others: the left side of the condition, certainly below 1.
     """
 
     length: int
     least_step: Fraction
+    least_fall: Fraction | None
     mismatch: arb
-    leak: arb
     others: arb
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Bounds of a copier's query and key vectors: eta, c and lambda of the module's statement, and the leak."""
+    """Bounds of a copier's query and key vectors.
+
+    Attributes:
+        mismatch: eta, the angle between a query and its source.
+        widened: the part of eta that comes from what else a query sees, not from D_B.
+        leak: bound of the change of a query's plane part.
+        query_part, output_part: c and lambda of the module's statement.
+        fall: for repeated anchors, the bound used.
+    """
 
     mismatch: arb
+    widened: arb
     leak: arb
     query_part: arb
     output_part: arb
+    fall: Fraction | None = None
 
 
 def leak_bound(scores: AnchorScores, length: int) -> arb:
@@ -108,26 +119,47 @@ def _falls_with_distance(scores: AnchorScores, length: int) -> bool:
     return starts and ends and bool(beta * scores.b >= psi_a - psi_b)
 
 
-def _frame(scores: AnchorScores, length: int, sources: Curve, queries: Curve) -> _Frame:
+def _frame(scores: AnchorScores, length: int, sources: Curve, queries: Curve) -> _Frame | None:
+    """The bounds for all strings of length <= `length`, or None if some of them cannot be given."""
+    if scores.form == "repeated":
+        return _repeated_frame(scores, length, sources)
     leak = leak_bound(scores, length)
     # |d phi / d D| = 1/(2 cosh D) <= 1/2
-    mismatch = sources.largest_difference(queries) / 2
-    if scores.marker is None:
+    mismatch = (sources.largest_difference(queries) / 2).upper()
+    if scores.form == "separate":
         # (w1, w2) of one pair is at most sqrt 2 times its larger entry, and at least that entry.
         share = arb(2).sqrt() * leak
-        return _Frame(mismatch.upper(), leak, (1 / (1 + share * share).sqrt()).lower(), share.upper())
+        return _Frame(mismatch, arb(0), leak, (1 / (1 + share * share).sqrt()).lower(), share.upper())
     # The B anchors' shares (p, 1-p) have norm r in [1/sqrt 2, 1]; the leak moves the plane part by at most `leak`.
-    marker = abs(ball(scores.marker))
     shortest, longest = 1 / arb(2).sqrt() - leak, 1 + leak
-    if not shortest > 0:
-        raise InputError("lift", str(scores.lift), "large enough to keep the A anchors out of the queries")
-    turn = (leak / shortest).atan() if leak < shortest else arb.pi()
-    return _Frame(
-        (mismatch + turn).upper(),
-        leak,
-        (shortest / (shortest**2 + marker**2).sqrt()).lower(),
-        (longest / (longest**2 + marker**2).sqrt()).upper(),
+    if not leak < shortest:
+        return None
+    turn = (leak / shortest).atan().upper()
+    parts = [(r / (r * r + ball(scores.marker) ** 2).sqrt()) for r in (shortest, longest)]
+    return _Frame((mismatch + turn).upper(), turn, leak, parts[0].lower(), parts[1].upper())
+
+
+def _repeated_frame(scores: AnchorScores, length: int, sources: Curve) -> _Frame | None:
+    """The anchors occur before and after the string, with the same key: K falls by at least s a position, so that the
+    nearer occurrence outweighs the farther by exp(s(n+2)) at least, and both shares change by nearly the same factor.
+    """
+    low, high = Fraction(0), Fraction(2 * length + 2)
+    offset = sources.constant
+    highest = max(
+        (sources.value(low + (high - low) * k / 256) - offset for k in range(257)), key=lambda d: float(d.mid())
     )
+    if not highest < -1:
+        return None
+    fall = _short_rational((-highest).lower())
+    if curve_is_at_most(sources, low, high, offset - ball(fall)) is not True:
+        return None
+    slope = sources.derivative_bound(1)
+    most = sources.derivative_bound(0)
+    turn = (Fraction(3, 2).numerator * (-3 * ball(fall)).exp() * slope / 2).upper()
+    least_mark = ball(scores.marker) * ball(fall).exp() / (2 * (ball(scores.ratio) * (-ball(fall)).exp() + 1))
+    most_mark = ball(scores.marker) * most.exp()
+    parts = [1 / (1 + mark * mark).sqrt() for mark in (most_mark, least_mark)]
+    return _Frame(turn, turn, turn, parts[0].lower(), parts[1].upper(), fall)
 
 
 def prove_length(scores: AnchorScores, length: int, least_step: Fraction | None = None) -> LengthProof | None:
@@ -152,12 +184,15 @@ def prove_length(scores: AnchorScores, length: int, least_step: Fraction | None 
             least_step = _sampled_step(sources, length)
         if least_step <= 0:
             return None
-        others, frame = _others(scores, length, sources, queries, least_step)
+        frame = _frame(scores, length, sources, queries)
+        if frame is None:
+            return None
+        others = _others(scores, length, frame, least_step)
         if not others < 1:
             return None
         if length > 1 and slope_is_at_least(sources, Fraction(1), Fraction(length), least_step) is not True:
             return None
-        return LengthProof(length, least_step, frame.mismatch, frame.leak, others)
+        return LengthProof(length, least_step, frame.fall, frame.mismatch, others)
 
 
 def _sampled_step(sources: Curve, length: int) -> Fraction:
@@ -165,68 +200,206 @@ def _sampled_step(sources: Curve, length: int) -> Fraction:
     slope = least_slope_place(sources, Fraction(1), Fraction(length))[1]
     if not slope > 0:
         return Fraction(0)
-    mantissa, exponent = (int(part) for part in slope.lower().man_exp())
+    return _short_rational(slope.lower())
+
+
+def _short_rational(value: arb) -> Fraction:
+    """A rational of 24 bits, a little below a positive exact ball."""
+    mantissa, exponent = (int(part) for part in value.man_exp())
     exact = Fraction(mantissa) * Fraction(2) ** exponent * (1 - SLOPE_SLACK)
     bits = 24 - exact.numerator.bit_length() + exact.denominator.bit_length()
-    return Fraction(int(exact * 2**bits), 2**bits)
+    return Fraction(int(exact * Fraction(2) ** bits)) / Fraction(2) ** bits
 
 
-def _others(
-    scores: AnchorScores, length: int, sources: Curve, queries: Curve, least_step: Fraction
-) -> tuple[arb, _Frame]:
+def _others(scores: AnchorScores, length: int, frame: _Frame, least_step: Fraction) -> arb:
     """The left side of the condition, infinite where its side conditions are not certain."""
-    frame = _frame(scores, length, sources, queries)
+    if length == 1:
+        return arb(0)
     scale = ball(scores.scale) * frame.query_part
     step, eta = ball(least_step), frame.mismatch
     nearest, last = eta.cos(), min(NEIGHBOURS, length)
     if not step >= 2 * eta or not step * last - eta <= arb.pi():
-        return arb("inf"), frame
+        return arb("inf")
     weights = [(-scale * (nearest - (step * k - eta).cos())).exp() for k in range(1, last + 1)]
     outputs = (length - 1) * (-scale * (nearest - frame.output_part)).exp()
-    if length == 1:
-        return arb(0), frame
-    return 2 * total(weights[:-1]) + 2 * length * weights[-1] + outputs, frame
+    return 2 * total(weights[:-1]) + 2 * length * weights[-1] + outputs
 
 
-def step_others(scores: AnchorScores, length: int, step: int, reach: int = NEIGHBOURS) -> tuple[arb, arb]:
-    """Weight of all tokens other than source i against its own 1, at step i of any string of `length`: a certain lower
-    bound (the nearest sources only), and a ball that is certainly at least the whole.
+class StepJudge:
+    """Judges single steps of strings that are constant but for the symbol to write, in balls.
 
-    The larger is what the other tokens weigh in the string that is constant but for s_i.
+    The second layer's weights do not depend on the symbols, so one table of angles serves all strings up to a length.
 
-    Cost: `2 reach` evaluations of the curve. The upper value assumes that source angles are monotone on [1, length].
+    Args:
+        scores: of the stored weights, exact; the anchors must not be repeated.
+        length: no longer strings are asked about.
     """
-    if not 1 <= step <= length:
-        raise InputError("step", step, f"a step from 1 to the length {length}")
-    with working_precision(scores.precision):
-        sources, queries = scores.source_curve(), scores.query_curve()
-        frame = _frame(scores, length, sources, queries)
-        scale = ball(scores.scale) * _query_part(scores, queries, step, frame)
-        asked = queries.angle(step)
-        if scores.marker is not None:
-            asked += arb(0, (frame.mismatch).upper())
-        own = (asked - sources.angle(step)).cos()
-        near = [j for j in range(step - reach, step + reach + 1) if 1 <= j <= length and j != step]
-        weights = {j: (-scale * (own - (asked - sources.angle(j)).cos())).exp() for j in near}
-        inner = total(weights.values())
-        edge = [weights[j] for j in near if abs(j - step) == reach]
-        outputs = (step - 1) * (-scale * (own - frame.output_part)).exp()
-        return inner, inner + length * total(edge) + outputs
+
+    def __init__(self, scores: AnchorScores, length: int) -> None:
+        if scores.form == "repeated":
+            raise InputError("form", scores.form, "separate or shared")
+        self.scores, self.length = scores, length
+        with working_precision(scores.precision):
+            self.sources, self.queries = scores.source_curve(), scores.query_curve()
+            self.frame = _frame(scores, length, self.sources, self.queries)
+        self._angles: dict[int, arb] = {}
+
+    def others(self, length: int, step: int) -> tuple[arb, arb]:
+        """Weight of all tokens other than source i against its own 1, in the string that is constant but for s_i.
+
+        A ball that is certainly no more than the whole, and one that is certainly at least the whole if source angles
+        rise.
+
+        Cost: some ten evaluations of the curve for each side.
+        """
+        if not 1 <= step <= length <= self.length:
+            raise InputError("step", step, f"a step from 1 to the length {length}, at most {self.length}")
+        if self.frame is None:
+            return arb(0), arb("inf")
+        with working_precision(self.scores.precision):
+            asked = self.queries.angle(step) + arb(0, self.frame.widened)
+            scale = ball(self.scores.scale) * self._query_part(step)
+            own = (asked - self._angle(step)).cos()
+            left, left_rest = self._side(asked, own, scale, step, range(step - 1, 0, -1))
+            right, right_rest = self._side(asked, own, scale, step, range(step + 1, length + 1))
+            outputs = (step - 1) * (-scale * (own - self.frame.output_part)).exp()
+            inner = left + right
+            return inner, inner + left_rest + right_rest + outputs
+
+    def wrong(self, length: int, step: int) -> bool:
+        """Is the step certainly wrong in the string that is constant but for the symbol to write?"""
+        return bool(self.others(length, step)[0] >= 1)
+
+    def right(self, length: int, step: int) -> bool:
+        """Is the step certainly right in every string of that length, if source angles rise?"""
+        return bool(self.others(length, step)[1] < 1)
+
+    def rises(self, position: int) -> bool:
+        """Is the source angle at the next position certainly larger?"""
+        with working_precision(self.scores.precision):
+            return bool(self._angle(position) < self._angle(position + 1))
+
+    def _angle(self, position: int) -> arb:
+        if position not in self._angles:
+            self._angles[position] = self.sources.angle(position)
+        return self._angles[position]
+
+    def _side(self, asked: arb, own: arb, scale: arb, step: int, places: range) -> tuple[arb, arb]:
+        """Weights of the sources on one side until they are below exp(-NEGLIGIBLE), and a bound of what remains."""
+        weight, inner = arb(0), arb(0)
+        for number, place in enumerate(places, start=1):
+            weight = (-scale * (own - (asked - self._angle(place)).cos())).exp()
+            inner += weight
+            if number == NEIGHBOURS or weight < self._negligible:
+                return inner, (len(places) - number) * weight
+        return inner, arb(0)
+
+    @property
+    def _negligible(self) -> arb:
+        return (-arb(NEGLIGIBLE)).exp()
+
+    def _query_part(self, step: int) -> arb:
+        """Length of the query's part in the plane of the sources, a ball."""
+        assert self.frame is not None
+        if self.scores.form == "separate":
+            return self.frame.query_part.union(arb(1))
+        ratio = (-self.queries.value(step)).exp()
+        r = (1 + ratio * ratio).sqrt() / (1 + ratio) + arb(0, self.frame.leak)
+        return r / (r * r + ball(self.scores.marker) ** 2).sqrt()
 
 
-def _query_part(scores: AnchorScores, queries: Curve, step: int, frame: _Frame) -> arb:
-    """Length of the query's part in the plane of the sources, a ball."""
-    if scores.marker is None:
-        return _between(frame.query_part, arb(1))
-    ratio = (-queries.value(step)).exp()
-    r = (1 + ratio * ratio).sqrt() / (1 + ratio) + arb(0, frame.leak.upper())
-    return r / (r * r + ball(scores.marker) ** 2).sqrt()
+def two_layer_length(scores: AnchorScores, near: int, limit: int = LARGEST_LENGTH) -> LengthBound:
+    """How far the stored weights copy every string: exact where a scan is possible, else a bracket.
+
+    Args:
+        scores: of the stored weights, exact.
+        near: a length of the expected size, for instance the design length.
+        limit: no longer strings are looked at.
+
+    Returns:
+        A LengthBound, method ball. Its two ends are equal up to lengths of about 20,000, else at most about 1% apart
+        (where the search finds a failing string; none is claimed otherwise).
+
+    Cost: some proofs and some hundred single steps; a scan takes some seconds.
+    """
+    require_at_least("near", near, 1)
+    lower = min(_largest_proved(scores, near, limit), limit)
+    if lower == limit:
+        return LengthBound(lower, None, limit)
+    if scores.form == "repeated":
+        return LengthBound(lower, None, limit)
+    if lower <= LONGEST_SCAN:
+        return _scan(scores, lower, min(limit, lower + lower // 8 + 64))
+    return LengthBound(lower, _failing_above(scores, lower, limit), limit)
 
 
-def _between(low: arb, high: arb) -> arb:
-    return low.union(high)
+def _largest_proved(scores: AnchorScores, near: int, limit: int) -> int:
+    """The largest length found for which `prove_length` succeeds, to a relative 2^-10; 0 for none."""
+    low, high = 0, None
+    length = min(near, limit)
+    while high is None or (high - low > 1 and (high - low) * 1024 > low):
+        if prove_length(scores, length) is not None:
+            low = length
+        else:
+            high = length
+        if low >= limit:
+            return limit
+        length = min(2 * low, limit) if high is None else (low + high) // 2
+    return low
 
 
-def breaks(scores: AnchorScores, flip: SingleFlip) -> bool:
-    """Does the copier certainly get the step of a single-flip string wrong? Method: ball."""
-    return bool(step_others(scores, flip.length, flip.step)[0] >= 1)
+def _failing_above(scores: AnchorScores, lower: int, limit: int) -> SingleFlip | None:
+    """A failing string not much longer than `lower`, or None if none is found up to a quarter more."""
+    judge = StepJudge(scores, lower + lower // 4 + 8)
+    for part in (2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4):
+        length = min(lower + max(1, lower // part), limit, judge.length)
+        for step in _suspects(judge, length):
+            if judge.wrong(length, step):
+                return _shortened(judge, SingleFlip(length, step), lower)
+    return None
+
+
+def _suspects(judge: StepJudge, length: int) -> list[int]:
+    """Steps that are likely to fail first: at both ends, and where the sampled slope is least."""
+    with working_precision(judge.scores.precision):
+        place = int(least_slope_place(judge.sources, Fraction(1), Fraction(length))[0])
+    near = [place + k for k in range(-3, 4)]
+    return sorted({step for step in (*near, 2, 3, 4, 5, *range(length - 5, length)) if 1 <= step <= length})
+
+
+def _shortened(judge: StepJudge, flip: SingleFlip, lower: int) -> SingleFlip:
+    """The least length above `lower` for which the same step, counted from the same end, is certainly wrong.
+
+    By bisection, so it is the least where failing goes on once it began.
+    """
+    from_end = flip.length - flip.step if 2 * flip.step > flip.length else None
+    low, high = lower, flip.length
+    while high - low > 1:
+        middle = (low + high) // 2
+        step = flip.step if from_end is None else middle - from_end
+        if 1 <= step <= middle and judge.wrong(middle, step):
+            high = middle
+        else:
+            low = middle
+    return SingleFlip(high, flip.step if from_end is None else high - from_end)
+
+
+def _scan(scores: AnchorScores, proved: int, horizon: int) -> LengthBound:
+    """The exact bound: the least length at which some step fails, with every step of every shorter length certainly
+    right.
+
+    What the others weigh at a step grows with the length, so a step that is right at the horizon is right before it.
+    """
+    judge = StepJudge(scores, horizon)
+    last = next((p for p in range(max(1, proved), horizon) if not judge.rises(p)), horizon)
+    delicate = [step for step in range(1, last + 1) if not judge.right(last, step)]
+    lower = proved
+    for length in range(proved + 1, last + 1):
+        steps = [step for step in delicate if step <= length]
+        wrong = next((step for step in steps if judge.wrong(length, step)), None)
+        if wrong is not None:
+            return LengthBound(lower, SingleFlip(length, wrong), horizon)
+        if not all(judge.right(length, step) for step in steps):
+            break
+        lower = length
+    return LengthBound(lower, None, horizon)
