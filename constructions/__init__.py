@@ -12,6 +12,14 @@ from constructions._score_table import forced_answers as forced_answers
 from constructions._score_table import table_of_witness as table_of_witness
 from constructions._two_layer_replay import ball_difference as ball_difference
 from constructions._two_layer_replay import replay_two_layer as replay_two_layer
+from constructions.float_map import DTYPES as DTYPES
+from constructions.float_map import Construction as Construction
+from constructions.float_map import FloatReach as FloatReach
+from constructions.float_map import Trial as Trial
+from constructions.float_map import budgets as budgets
+from constructions.float_map import float_reach as float_reach
+from constructions.float_map import practical_trial as practical_trial
+from constructions.float_map import predicted_rho as predicted_rho
 from constructions.shift_probes import SHIFT_ENCODINGS as SHIFT_ENCODINGS
 from constructions.shift_probes import OptimisedProbe as OptimisedProbe
 from constructions.shift_probes import ShiftProbe as ShiftProbe

@@ -1,6 +1,7 @@
 """The transformer that trains and that the constructions are loaded into, and what running it takes."""
 
 from engine._attention import Attention as Attention
+from engine._attention import KeysValues as KeysValues
 from engine._encodings import ALiBi as ALiBi
 from engine._encodings import AutoGridRoPE as AutoGridRoPE
 from engine._encodings import Encoding as Encoding

@@ -20,6 +20,7 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_floats import floats_command
 from proofs_check._command_parts import json_option, print_json, progress
 from proofs_check._command_plot import plot
 from proofs_check._kernel import KernelError
@@ -434,6 +435,7 @@ def _print_bound(found: LengthBound) -> None:
 
 
 cli.add_command(plot)
+cli.add_command(floats_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
