@@ -447,8 +447,8 @@ def _plane_ceiling(parameters: TwoLayerParameters) -> Claim:
         status="PROVED",
         expected="PROVED",
         statement="No two-layer, one-head copier whose first layer puts the data tokens on a curve in a quadrant of a "
-        "plane, by position alone, whose second layer compares linearly and takes the weighted majority, of parameter norm "
-        f"<= {parameters.rho}, copies every string of length {fails_at} (about 0.472 rho^2).",
+        "plane, by position alone, and whose second layer compares linearly and takes the weighted majority, of "
+        f"parameter norm <= {parameters.rho}, copies every string of length {fails_at} (about 0.472 rho^2).",
         figures={
             "rho": str(parameters.rho),
             "fails_at": fails_at,
@@ -470,10 +470,10 @@ def _share_ceiling(parameters: TwoLayerParameters) -> Claim:
         method="exact",
         status="PROVED",
         expected="PROVED",
-        statement=f"The paper's O(1/L), made explicit: in every two-layer, one-head transformer of parameter norm "
-        f"<= {parameters.rho} a token's attention among T tokens is at most exp({share})/T; and if its last scores do not "
-        f"depend on the string, it does not copy all strings of length n once ln(2n-2) >= {share}. (For models in which "
-        "they do depend on the string the remark does not follow: a normalised output forgets how small the shares are.)",
+        statement="The paper's O(1/L), made explicit: in every two-layer, one-head transformer of parameter norm <= "
+        f"{parameters.rho} a token's attention among T tokens is at most exp({share})/T; and if its last scores do not "
+        f"depend on the string, it does not copy all strings of length n once ln(2n-2) >= {share}. (Where they do "
+        "depend on the string the remark does not follow: a normalised output forgets how small the shares are.)",
         figures={"rho": str(parameters.rho), "log_share": str(share)},
         certificate=_certificate(path, "attention-share-ceiling", inputs, {}, claim),
     )
