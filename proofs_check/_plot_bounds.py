@@ -12,7 +12,7 @@ from math import log10
 from statistics import quantiles
 from typing import Any
 
-from constructions import build_grid_copier
+from constructions import build_grid_copier, build_two_layer_copier
 from proofs_check._figures import LINE_STYLES, PALETTE, new_figure
 from proofs_check._theorem_4_1 import UNIVERSAL
 from theory import (
@@ -25,10 +25,17 @@ from theory import (
     exact_length,
     furthest_length,
     norm_ceiling,
+    norm_scale,
+    paper_two_layer_length,
+    plane_curve_ceiling,
     require_at_least,
+    two_layer_length,
 )
 
 A, B = 2, 3
+
+#: Turning pairs of the sharp two-layer copier.
+PAIRS = 8
 
 #: RoPE dimensions whose printed bound is drawn: the theorem's least for a = 2, b = 3, and two larger ones.
 PAPER_DIMENSIONS = (120, 180, 240)
@@ -80,7 +87,7 @@ def bounds_series(draws: int, seed: int, tick: Callable[[], None] = lambda: None
     """
     require_at_least("draws", draws, 2)
     require_at_least("seed", seed, 0)
-    return [*_theorem_4_1(draws, seed, tick), *_small_dimension(draws, seed, tick)]
+    return [*_theorem_3_2(), *_theorem_4_1(draws, seed, tick), *_small_dimension(draws, seed, tick)]
 
 
 def bounds_ticks(draws: int) -> int:
@@ -90,6 +97,28 @@ def bounds_ticks(draws: int) -> int:
 
 def _large_budgets() -> tuple[int, ...]:
     return (15_000, 10**5, 10**6, 10**7)
+
+
+def _theorem_3_2() -> list[Series]:
+    panel, budgets = "3.2, two layers with RoPE", (10_001, 10**5, 10**6, 10**7)
+
+    def proved(variant: str, pairs: int) -> Callable[[int], float]:
+        return lambda rho: log10(_two_layer_length(rho, variant, pairs))
+
+    return [
+        _line(panel, "paper: rho^2/(1000 ln rho)", "paper", "ball", budgets,
+              lambda rho: log10(paper_two_layer_length(Fraction(rho)))),
+        _line(panel, "the paper's weights copy", "new", "ball", budgets, proved("paper", 1)),
+        _line(panel, "sharp weights, one frequency", "new", "ball", budgets, proved("sharp", 1)),
+        _line(panel, f"sharp weights, {PAIRS} frequencies", "new", "ball", budgets, proved("sharp", PAIRS)),
+        _line(panel, "no plane curve at this norm", "new", "ball", budgets,
+              lambda rho: log10(plane_curve_ceiling(norm_scale(Fraction(rho))))),
+    ]  # fmt: skip
+
+
+def _two_layer_length(rho: int, variant: str, pairs: int) -> int:
+    copier = build_two_layer_copier(Fraction(rho), A, B, variant, pairs=pairs)
+    return two_layer_length(copier.scores(), copier.length).lower
 
 
 def _theorem_4_1(draws: int, seed: int, tick: Callable[[], None]) -> list[Series]:

@@ -15,9 +15,12 @@ from theory import InputError, draw_grid_frequencies, exact_length
 pytest.importorskip("matplotlib", reason="extra `plots`")
 
 
+TICKS: list[None] = []
+
+
 @pytest.fixture(scope="module")
 def series() -> list[Series]:
-    return bounds_series(2, 0)
+    return bounds_series(2, 0, lambda: TICKS.append(None))
 
 
 def of(series: list[Series], panel: str, name: str) -> Series:
@@ -34,6 +37,12 @@ def test_clouds_lie_between_the_printed_bound_and_the_ceiling(series: list[Serie
         assert low == pytest.approx(10 * log10(cloud.rho[printed.log10_length.index(low)]))
 
 
+def test_two_layer_curves_are_in_order(series: list[Series]) -> None:
+    names = ("1000 ln rho", "paper's weights", "one frequency", "8 frequencies", "no plane curve")
+    curves = [of(series, "3.2", name).log10_length for name in names]
+    assert all(list(lengths) == sorted(set(lengths)) for lengths in zip(*curves, strict=True))
+
+
 def test_small_lengths_are_those_of_the_exact_scan(series: list[Series]) -> None:
     cloud, typical = of(series, "exact", "exact n*"), of(series, "exact", "typical")
     for place, rho in enumerate(SMALL_BUDGETS[:2]):
@@ -44,10 +53,8 @@ def test_small_lengths_are_those_of_the_exact_scan(series: list[Series]) -> None
     assert all(abs(m - t) < 1 for m, t in zip(medians, typical.log10_length, strict=True))
 
 
-def test_ticks_are_counted() -> None:
-    ticks: list[None] = []
-    bounds_series(2, 3, lambda: ticks.append(None))
-    assert len(ticks) == bounds_ticks(2)
+def test_ticks_are_counted(series: list[Series]) -> None:
+    assert len(TICKS) == bounds_ticks(2)
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
