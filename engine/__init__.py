@@ -1,5 +1,9 @@
 """The transformer that trains and that the constructions are loaded into, and what running it takes."""
 
+from engine._accuracy import Accuracy as Accuracy
+from engine._accuracy import accuracy_at as accuracy_at
+from engine._accuracy import accuracy_under_repetition as accuracy_under_repetition
+from engine._accuracy import accuracy_within as accuracy_within
 from engine._attention import Attention as Attention
 from engine._data import IGNORED as IGNORED
 from engine._data import SEPARATORS as SEPARATORS
@@ -10,8 +14,6 @@ from engine._data import Source as Source
 from engine._data import collate as collate
 from engine._data import equal_lengths as equal_lengths
 from engine._data import micro_batches as micro_batches
-from engine._list_conversion import LIST_DISTRIBUTIONS as LIST_DISTRIBUTIONS
-from engine._list_conversion import ListSource as ListSource
 from engine._encodings import ALiBi as ALiBi
 from engine._encodings import AutoGridRoPE as AutoGridRoPE
 from engine._encodings import Encoding as Encoding
@@ -21,13 +23,27 @@ from engine._encodings import RoPE as RoPE
 from engine._encodings import alibi_slopes as alibi_slopes
 from engine._encodings import places_of as places_of
 from engine._evaluation import exact_match as exact_match
+from engine._list_conversion import LIST_DISTRIBUTIONS as LIST_DISTRIBUTIONS
+from engine._list_conversion import ListSource as ListSource
 from engine._model import ENCODINGS as ENCODINGS
 from engine._model import ModelConfig as ModelConfig
 from engine._model import build_model as build_model
+from engine._presets import PRESETS as PRESETS
+from engine._presets import preset_run as preset_run
 from engine._rotary import ANGLE_ERROR as ANGLE_ERROR
 from engine._rotary import RotaryPhases as RotaryPhases
 from engine._rotary import rotate as rotate
+from engine._run_config import PRECISIONS as PRECISIONS
+from engine._run_config import TASKS as TASKS
+from engine._run_config import DataConfig as DataConfig
+from engine._run_config import RunConfig as RunConfig
+from engine._run_config import TrainingConfig as TrainingConfig
+from engine._run_directory import RunDirectory as RunDirectory
+from engine._run_directory import load_run as load_run
 from engine._scan import affine_scan as affine_scan
+from engine._sweep import sweep as sweep
+from engine._training import Devices as Devices
+from engine._training import train as train
 from engine._transformer import Transformer as Transformer
 from engine._transformer import TransformerConfig as TransformerConfig
 from engine._weights_file import load_weights as load_weights
