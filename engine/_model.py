@@ -17,6 +17,9 @@ from theory import BasePower, InputError, base_grid_frequencies, parse_rational,
 #: Names of the positional encodings, as on the command line.
 ENCODINGS = ("rope", "nope", "alibi", "rnope", "rope2d", "hrope", "auto2d")
 
+#: As in GPT-2. With embeddings of size 1, or matrices of size 1/sqrt(width), 2D-RoPE learns slowly or not at all.
+WEIGHT_DEVIATION = 0.02
+
 #: The encodings that take two kinds of layers in turn, beginning with the first.
 _ALTERNATING = {"rnope": ("rope", "nope"), "hrope": ("rope", "rope2d")}
 
@@ -134,8 +137,7 @@ class ModelConfig:
 def build_model(config: ModelConfig, seed: int) -> Transformer:
     """A model at the start of training, float32, on the CPU; the same configuration and seed give the same weights.
 
-    Matrices are normal with variance 1/inputs, the read-out and the matrices that write into the residual stream with
-    a further factor 1/(2 layers), embeddings normal with variance 1, gains 1, gate biases `AutoGridRoPE.BIAS`.
+    Matrices are normal with standard deviation WEIGHT_DEVIATION, gains 1, gate biases `AutoGridRoPE.BIAS`.
     """
     with torch.random.fork_rng(devices=[]):
         model = Transformer(config.shape(), tuple(_encodings(config)), config.newline)
@@ -171,9 +173,7 @@ def _rational(base: float) -> Fraction:
 
 
 def _initialise(module: nn.Module, generator: torch.Generator) -> None:
-    if isinstance(module, nn.Embedding):
-        module.weight.normal_(0, 1, generator=generator)
-    elif isinstance(module, nn.Linear):
-        module.weight.normal_(0, module.in_features**-0.5, generator=generator)
+    if isinstance(module, nn.Embedding | nn.Linear):
+        module.weight.normal_(0, WEIGHT_DEVIATION, generator=generator)
     if isinstance(module, AutoGridRoPE):
         module.gate.bias.fill_(module.BIAS)
