@@ -20,6 +20,9 @@ from theory import CopyTask, Distribution, InputError, require_at_least, sample_
 #: Target of a position that carries no loss (the value that torch's cross-entropy ignores).
 IGNORED = -100
 
+#: Distributions to train on. Single-flip strings are for tests only.
+COPY_DISTRIBUTIONS = tuple(name for name in get_args(Distribution) if name != "single-flip")
+
 #: Separators of the two layouts: the newline, and a character that makes no row.
 SEPARATORS = ("<n>", "*")
 
@@ -136,10 +139,9 @@ class CopySource:
 
 
 def require_trained_distribution(distribution: str, argument: str = "distribution") -> str:
-    """The distribution, or InputError with the known ones. Single-flip strings are for tests only."""
-    known = [name for name in get_args(Distribution) if name != "single-flip"]
-    if distribution not in known:
-        raise InputError(argument, distribution, "one of " + ", ".join(known))
+    """The distribution, or InputError with the known ones."""
+    if distribution not in COPY_DISTRIBUTIONS:
+        raise InputError(argument, distribution, "one of " + ", ".join(COPY_DISTRIBUTIONS))
     return distribution
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import cos, pi
 from typing import Any, Literal
 
@@ -89,6 +89,12 @@ class DataConfig:
     max_length: int = 100
     min_period: int = 0
     max_period: int = 0
+
+    def with_periods(self, *periods: int) -> DataConfig:
+        """The same lists with other periods, (least, largest); InputError for the copy task."""
+        if self.task != "list" or len(periods) != 2:
+            raise InputError("periods", ",".join(map(str, periods)), "LEAST,LARGEST, for runs of the task list")
+        return replace(self, min_period=periods[0], max_period=periods[1])
 
     def source(self) -> Source:
         """The examples that this describes.

@@ -26,6 +26,10 @@ from engine._weights_file import load_weights, save_weights, write_atomically
 from theory import InputError
 
 CONFIG, METRICS, CHECKPOINT, MODEL = "config.json", "metrics.jsonl", "checkpoint.safetensors", "model.safetensors"
+
+#: What the training took on the clock; no result, since it differs from run to run.
+TIMING = "timing.json"
+
 LOCK = ".lock"
 
 #: Key of the metadata of a weights file under which the digest of its tensors stands.
@@ -121,6 +125,15 @@ class RunDirectory:
             if ours.get(key) != theirs.get(key):
                 there = f"there {key} is {theirs.get(key)}, not {ours.get(key)}"
                 raise InputError("out", str(self.path), f"new, or a run of the same configuration ({there})")
+
+    def seconds(self) -> float | None:
+        """Wall time of the finished training, summed over its parts; None where it was not noted."""
+        file = self.path / TIMING
+        return float(json.loads(file.read_text())["seconds"]) if file.exists() else None
+
+    def note_seconds(self, seconds: float) -> None:
+        """Note the wall time."""
+        write_atomically(self.path / TIMING, json.dumps({"seconds": round(seconds, 3)}).encode())
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of the steps so far; a last line that a kill cut short is left out."""

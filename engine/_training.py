@@ -215,6 +215,7 @@ def _train(
             spent = seconds + time.perf_counter() - start
             save_digested(run.checkpoint, trainer.state(), {"step": trainer.step, "seconds": spent})
     if first:
+        run.note_seconds(seconds + time.perf_counter() - start)
         save_digested(run.model, trainer.bare.state_dict(), document)
         run.checkpoint.unlink(missing_ok=True)
     trainer.fabric.barrier()

@@ -1,4 +1,4 @@
-"""What several commands share: the option --json, progress on a terminal, lists of numbers, and reading a run."""
+"""What several commands share: the option --json, progress on a terminal, lists of numbers and names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from engine import RunConfig, Transformer, load_run
 from theory import InputError
 
 json_option = click.option(
@@ -78,10 +77,20 @@ class Names(click.ParamType[tuple[str, ...]]):
         return names
 
 
-def opened(run: Path) -> tuple[RunConfig, Transformer]:
-    """Configuration and trained model of a run directory, or of its weights file.
+class ManyValues(click.Command):
+    """A command whose list options take several words, `--encodings rope alibi`, as well as `rope,alibi`."""
 
-    Raises:
-        InputError: no run, not finished, or damaged.
-    """
-    return load_run(run)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words that follow a list option with commas."""
+        listed = {o for p in self.params if isinstance(p.type, Names | Integers) for o in p.opts}
+        joined: list[str] = []
+        growing = False
+        for position, argument in enumerate(args):
+            follows = growing and not argument.startswith("--")
+            first = position > 0 and args[position - 1] in listed
+            if follows and not first:
+                joined[-1] += f",{argument}"
+            else:
+                joined.append(argument)
+            growing = follows or argument in listed
+        return super().parse_args(ctx, joined)
