@@ -5,6 +5,8 @@ from engine._accuracy import accuracy_at as accuracy_at
 from engine._accuracy import accuracy_under_repetition as accuracy_under_repetition
 from engine._accuracy import accuracy_within as accuracy_within
 from engine._attention import Attention as Attention
+from engine._attention_shares import AttentionShares as AttentionShares
+from engine._attention_shares import attention_shares as attention_shares
 from engine._data import COPY_DISTRIBUTIONS as COPY_DISTRIBUTIONS
 from engine._data import IGNORED as IGNORED
 from engine._data import SEPARATORS as SEPARATORS

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from engine import COPY_DISTRIBUTIONS, ENCODINGS, preset_run
+from engine import COPY_DISTRIBUTIONS, ENCODINGS, RunConfig, preset_run
 from proofs_check._command_parts import Integers, ManyValues, Names, json_option, print_json, progress_to
 from proofs_check._comparison import Job, Questions, compare
 from proofs_check._plots import plot_lengths, plot_repetition, plot_training_distributions, require_plots
@@ -73,7 +73,7 @@ def compare_command(
         require_plots()
     ask = Questions(distributions, lengths, samples, keeps=KEEPS)
     jobs = [
-        Job(config, out / "runs" / f"{encoding}-{config.model.layers}-layer-{trained}-seed-{seed}", ask)
+        Job(config, out / "runs" / run_name(config), ask)
         for trained in train_distributions
         for encoding in encodings
         for seed in range(seeds)
@@ -89,6 +89,13 @@ def compare_command(
         print_json(document)
     else:
         print_comparison(document, out)
+
+
+def run_name(config: RunConfig) -> str:
+    """Name of a run's directory: encoding, layers, what it was trained on, seed."""
+    separated = "" if config.data.separator == "<n>" else "-star"
+    layers = f"{config.model.layers}-layer"
+    return f"{config.encoding}{separated}-{layers}-{config.data.distribution}-seed-{config.training.seed}"
 
 
 def write_plots(document: dict[str, Any], out: Path) -> None:
@@ -109,13 +116,18 @@ def print_comparison(document: dict[str, Any], out: Path) -> None:
 
 
 def _seeds_table(runs: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, title="Every seed", title_justify="left")
-    for column in ("encoding", "trained on", "seed", "tested on", "result"):
-        table.add_column(column)
+    table = Table(box=None, title="Every seed, share of strings exact", title_justify="left")
+    for column in ("encoding", "layers", "trained on", "seed", "tested on"):
+        table.add_column(column, overflow="fold")
+    counted = [runs[0]["trained"], *runs[0]["tests"][0]["beyond"]] if runs else []
+    for number, count in enumerate(counted):
+        table.add_column(f"{'<= ' * (number == 0)}{count['length']}", justify="right")
+    table.add_column("verdict", no_wrap=True)
     for row in runs:
-        name = f"{row['encoding']}, {row['layers']} layer{'s' * (row['layers'] > 1)}, {row['separator']}"
+        head = (row["encoding"], str(row["layers"]), row["train_distribution"], str(row["seed"]))
         for test in row["tests"]:
-            table.add_row(name, row["train_distribution"], str(row["seed"]), test["distribution"], test["sentence"])
+            shares = [f"{c['exact'] / c['samples']:.0%}" for c in (test["within"], *test["beyond"])]
+            table.add_row(*head, test["distribution"], *shares, test["verdict"])
     return table
 
 

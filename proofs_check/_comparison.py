@@ -49,7 +49,7 @@ class Questions:
     distributions: tuple[str, ...]
     lengths: tuple[int, ...]
     samples: int = 10
-    within_samples: int = 200
+    within_samples: int = 100
     keeps: tuple[float, ...] = ()
     repetition_length: int = 100
 

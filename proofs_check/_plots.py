@@ -46,7 +46,7 @@ def _figure(file: Path, panels: int, columns: int = 4, size: tuple[float, float]
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    with rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "copycert"}):
+    with rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 100}):
         figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
         FigureCanvasAgg(figure)
         axes = [figure.add_subplot(rows, columns, number + 1) for number in range(panels)]
@@ -81,9 +81,10 @@ def plot_lengths(document: dict[str, Any], train_distribution: str, file: Path) 
     distributions = list(dict.fromkeys(row["distribution"] for row in rows))
     with _figure(file, len(distributions), columns=2) as (figure, axes):
         for axis, distribution in zip(axes, distributions, strict=True):
-            for row in (row for row in rows if row["distribution"] == distribution):
+            for number, row in enumerate(row for row in rows if row["distribution"] == distribution):
                 counts = [row["within"], *row["beyond"]]
-                _draw(axis, row["encoding"], [count["length"] for count in counts], counts, _label(row))
+                # A little to the right of each other, so that no interval hides another.
+                _draw(axis, row["encoding"], [c["length"] * 1.03**number for c in counts], counts, _label(row))
             axis.axvspan(axis.get_xlim()[0], rows[0]["within"]["length"], color="0.92", zorder=0)
             axis.set(
                 xscale="log", ylim=(-0.05, 1.05), title=distribution, xlabel="string length", ylabel="exact copies"
