@@ -185,7 +185,7 @@ class Attention(nn.Module):
         return out
 
     def _split(self, x: Float[Tensor, "batch block width"]) -> Float[Tensor, "batch block heads head"]:
-        return x.unflatten(-1, (self.heads, -1))
+        return x.reshape(*x.shape[:-1], self.heads, -1)
 
     def _turned(self, x: Float[Tensor, "batch block width"], turns: Turns) -> Float[Tensor, "batch heads block head"]:
         heads = self._split(x)

@@ -19,7 +19,7 @@ class RMSNorm(nn.RMSNorm):
         """The normalised vectors."""
         if not x.requires_grad or x.dtype != self.weight.dtype:
             return super().forward(x)
-        result: Tensor = _RMSNorm.apply(x, self.weight)
+        result: Tensor = _RMSNorm.apply(x, self.weight)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -31,13 +31,16 @@ class _RMSNorm(torch.autograd.Function):
         mean_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1])
         scale = mean_square.add_(torch.finfo(x.dtype).eps).rsqrt_()
         ctx.save_for_backward(x, gain, scale)
-        return (x * scale).mul_(gain)
+        y: Tensor = (x * scale).mul_(gain)
+        return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         x, gain, scale = ctx.saved_tensors
         product = gradient * x
-        gain_gradient = scale.reshape(-1) @ product.reshape(-1, x.shape[-1])
-        shrink = scale.pow(3) * (product @ gain).unsqueeze(-1) / -x.shape[-1]
-        return (gradient * gain).mul_(scale).addcmul_(x, shrink), gain_gradient
+        # Mixed precision would round the sums over a whole batch to bfloat16.
+        with torch.autocast(x.device.type, enabled=False):
+            gain_gradient = scale.reshape(-1) @ product.reshape(-1, x.shape[-1])
+            inner = (product @ gain).unsqueeze(-1)
+        return (gradient * gain).mul_(scale).addcmul_(x, scale.pow(3) * inner / -x.shape[-1]), gain_gradient

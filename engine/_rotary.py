@@ -95,5 +95,5 @@ def rotate(
 
     In complex64 at least: a bfloat16 vector is turned in float32 and rounded once.
     """
-    pairs = vectors.to(turns.real.dtype).unflatten(-1, (-1, 2))
+    pairs = vectors.to(turns.real.dtype).reshape(*vectors.shape[:-1], -1, 2)
     return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).to(vectors.dtype)

@@ -19,7 +19,7 @@ def affine_scan(
     with `r_t = grad_t + factors_{t+1} r_{t+1}`, offsets get r_t and factors get `r_t y_{t-1}`.
     Cost: O(length log length) work, O(length) memory.
     """
-    result: Tensor = _AffineScan.apply(factors, offsets)
+    result: Tensor = _AffineScan.apply(factors, offsets)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -78,7 +78,9 @@ class TransformerConfig:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> TransformerConfig:
         """The configuration that `document` describes; TypeError for missing or unknown fields."""
-        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+        }
         scale = fields.get("score_scale", 1)
         return cls(**{**fields, "score_scale": None if scale is None else float(scale)})
 
@@ -307,8 +309,8 @@ class Transformer(nn.Module):
         return torch.cat(written[:steps], dim=1)
 
     def _prefill(self, prompt: Int64[Tensor, "batch length"], cache: Cache) -> Int64[Tensor, "batch 1"]:
-        for part in prompt.split(QUERY_BLOCK, dim=1):
-            logits = self.extend(part, cache)
+        for start in range(0, prompt.shape[1], QUERY_BLOCK):
+            logits = self.extend(prompt[:, start : start + QUERY_BLOCK], cache)
         return logits[:, -1:].argmax(-1)
 
     @torch.no_grad()
