@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from math import cos, pi
-from typing import Any, Literal
+from typing import Any
 
 from engine._data import CopySource, Source
 from engine._list_conversion import ListSource
@@ -14,8 +14,7 @@ from theory import InputError, require_at_least
 
 TASKS = ("copy", "list")
 
-#: Names that Fabric gives to precisions.
-Precision = Literal["32-true", "64-true", "bf16-mixed", "16-mixed"]
+#: Precisions, by Fabric's names.
 PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
 
 
@@ -46,7 +45,7 @@ class TrainingConfig:
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.95
-    precision: Precision = "32-true"
+    precision: str = "32-true"
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -14,15 +14,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from engine._data import IGNORED, Batch, micro_batches
-from engine._run_config import Precision, RunConfig
+from engine._run_config import RunConfig
 from engine._run_directory import RunDirectory, load_digested, save_digested
+from engine._transformer import Transformer
 from theory import InputError, require_at_least
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def _silent(steps: int) -> None:
     pass
 
 
-def launch(devices: Devices, precision: Precision) -> Fabric:
+def launch(devices: Devices, precision: str) -> Fabric:
     """Fabric for the devices, launched; under torchrun it joins the processes that are there.
 
     Raises:
@@ -102,13 +104,31 @@ def launch(devices: Devices, precision: Precision) -> Fabric:
             devices=started,
             num_nodes=nodes,
             strategy="ddp" if several else "auto",
-            precision=precision,
+            precision=cast(Any, precision),
         )
     except (ValueError, RuntimeError) as error:
         # Fabric's own exception for a device that is not there is a RuntimeError too.
         raise InputError("accelerator", devices.accelerator, f"one that is here ({error})") from error
     fabric.launch()
     return fabric
+
+
+class _SummedLoss(nn.Module):
+    """A model and its loss in one module: Fabric rounds what a module returns to float32, which a sum stands better
+    than logits do.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, tokens: Int64[Tensor, "batch length"], targets: Int64[Tensor, "batch length"]
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy over the answers, summed, in at least float32."""
+        logits = self.model(tokens)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return cross_entropy(wide.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 class _Trainer:
@@ -119,7 +139,9 @@ class _Trainer:
         groups = self.bare.parameter_groups(run.training.learning_rate, run.training.weight_decay)
         self.peaks = [group["lr"] for group in groups]
         betas = (run.training.beta1, run.training.beta2)
-        self.model, self.optimizer = fabric.setup(self.bare, torch.optim.AdamW(groups, betas=betas, fused=True))
+        self.model, self.optimizer = fabric.setup(
+            _SummedLoss(self.bare), torch.optim.AdamW(groups, betas=betas, fused=True)
+        )
         self.step = 0
 
     def advance(self) -> dict[str, Any]:
@@ -150,8 +172,7 @@ class _Trainer:
         total = torch.zeros((), device=self.fabric.device, dtype=torch.float64)
         for number, batch in enumerate(mine):
             with self.fabric.no_backward_sync(self.model, enabled=number < len(mine) - 1):
-                logits = self.model(self.fabric.to_device(batch.tokens))
-                loss = _summed_loss(logits, self.fabric.to_device(batch.targets)) / answers
+                loss = self.model(*map(self.fabric.to_device, (batch.tokens, batch.targets))) / answers
                 # Several processes' gradients are averaged, but theirs are parts of one sum.
                 self.fabric.backward(loss * world)
             total += loss.detach()
@@ -182,12 +203,6 @@ class _Trainer:
     def _moments(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
         for name, parameter in self.bare.named_parameters():
             yield name, self.optimizer.state[parameter]
-
-
-def _summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy over the answers, summed, in at least float32."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return cross_entropy(wide.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 def _train(
