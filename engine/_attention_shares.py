@@ -42,7 +42,7 @@ class AttentionShares:
     source: float
     near: float
 
-    def document(self) -> dict[str, float]:
+    def document(self) -> dict[str, float | int]:
         """The JSON object."""
         return asdict(self)
 

@@ -67,8 +67,8 @@ class Source(Protocol):
     min_length: int
     max_length: int
 
-    def examples(self, seed: int, count: int) -> list[Example]:
-        """`count` examples with lengths drawn uniformly from min_length..max_length."""
+    def examples(self, seed: int, count: int, longest: int | None = None) -> list[Example]:
+        """`count` examples with lengths drawn uniformly from min_length..longest, by default max_length."""
 
     def examples_of_length(self, distribution: str, length: int, seed: int, count: int) -> list[Example]:
         """`count` examples of one length from a distribution of this task."""
@@ -98,13 +98,14 @@ class CopySource:
         self.task: CopyTask = trained_task(require_separator(separator))
         self.names, self.newline = self.task.names, self.task.newline
 
-    def examples(self, seed: int, count: int) -> list[Example]:
-        """`count` examples, lengths uniform on min_length..max_length.
+    def examples(self, seed: int, count: int, longest: int | None = None) -> list[Example]:
+        """`count` examples, lengths uniform on min_length..longest, by default max_length.
 
         A string of the longest length is cut: each trained distribution is that of its own longer strings' beginnings.
         """
-        strings = sample_strings(self.distribution, self.max_length, count, seed)
-        lengths = np.random.default_rng(seed).integers(self.min_length, self.max_length + 1, count)
+        longest = longest or self.max_length
+        strings = sample_strings(self.distribution, longest, count, seed)
+        lengths = np.random.default_rng(seed).integers(self.min_length, longest + 1, count)
         return [self._example(string[:length]) for string, length in zip(strings, lengths, strict=True)]
 
     def examples_of_length(
@@ -174,7 +175,9 @@ def step_seed(seed: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def micro_batches(source: Source, seed: int, step: int, size: int, parts: int) -> list[Batch]:
+def micro_batches(
+    source: Source, seed: int, step: int, size: int, parts: int, longest: int | None = None
+) -> list[Batch]:
     """The batch of a step in `parts` micro-batches of similar lengths, so that little is padded.
 
     Raises:
@@ -183,7 +186,7 @@ def micro_batches(source: Source, seed: int, step: int, size: int, parts: int) -
     require_at_least("accumulate", parts, 1)
     if size < 1 or size % parts:
         raise InputError("batch_size", size, f"a positive multiple of accumulate = {parts}")
-    examples = sorted(source.examples(step_seed(seed, step), size), key=lambda example: example.length)
+    examples = sorted(source.examples(step_seed(seed, step), size, longest), key=lambda example: example.length)
     share = size // parts
     return [collate(examples[start : start + share]) for start in range(0, size, share)]
 

@@ -80,10 +80,10 @@ class ListSource:
         self._separator = self._token[separator]
         self.newline = self._separator if separator == "<n>" else None
 
-    def examples(self, seed: int, count: int) -> list[Example]:
-        """`count` examples, numbers of points uniform on min_length..max_length."""
+    def examples(self, seed: int, count: int, longest: int | None = None) -> list[Example]:
+        """`count` examples, numbers of points uniform on min_length..longest, by default max_length."""
         generator = np.random.default_rng(seed)
-        lengths = generator.integers(self.min_length, self.max_length + 1, count)
+        lengths = generator.integers(self.min_length, (longest or self.max_length) + 1, count)
         return [self._example(self.readings(generator, self.distribution, int(n))) for n in lengths]
 
     def examples_of_length(self, distribution: str, length: int, seed: int, count: int) -> list[Example]:

@@ -12,6 +12,9 @@ from engine._model import ModelConfig, build_model
 from engine._transformer import Transformer
 from theory import InputError, require_at_least
 
+#: Longest string at the start of a curriculum.
+CURRICULUM_START = 10
+
 TASKS = ("copy", "list")
 
 #: Precisions, by Fabric's names.
@@ -34,6 +37,8 @@ class TrainingConfig:
         weight_decay, beta1, beta2: AdamW's.
         precision: Fabric's name, "32-true", "64-true", "bf16-mixed" or "16-mixed".
         seed: of the weights and of the data.
+        curriculum: steps over which the longest training string grows from CURRICULUM_START to the data's longest; 0
+            for none. Ours: without it encodings that have to match contexts do not leave the start on a laptop.
     """
 
     steps: int
@@ -47,11 +52,12 @@ class TrainingConfig:
     beta2: float = 0.95
     precision: str = "32-true"
     seed: int = 0
+    curriculum: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "accumulate"):
             require_at_least(name, getattr(self, name), 1)
-        for name in ("warmup", "seed"):
+        for name in ("warmup", "seed", "curriculum"):
             require_at_least(name, getattr(self, name), 0)
         if self.batch_size % self.accumulate:
             raise InputError("batch_size", self.batch_size, f"a multiple of accumulate = {self.accumulate}")
@@ -59,6 +65,13 @@ class TrainingConfig:
             raise InputError("final_learning_rate", self.final_learning_rate, "from 0 to the learning rate")
         if self.precision not in PRECISIONS:
             raise InputError("precision", self.precision, "one of " + ", ".join(PRECISIONS))
+
+    def longest(self, step: int, least: int, most: int) -> int:
+        """Longest training string at a step, of data with lengths from `least` to `most`."""
+        start = max(CURRICULUM_START, least)
+        if step >= self.curriculum or start >= most:
+            return most
+        return start + (most - start) * step // self.curriculum
 
     def rate_factor(self, step: int) -> float:
         """The learning rate of a step (from 0) over the peak: linear warm-up, then half a cosine down to the end."""

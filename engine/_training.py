@@ -151,7 +151,14 @@ class _Trainer:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         loss = self._accumulate_gradients(
-            micro_batches(self.source, config.seed, self.step, config.batch_size, config.accumulate)
+            micro_batches(
+                self.source,
+                config.seed,
+                self.step,
+                config.batch_size,
+                config.accumulate,
+                config.longest(self.step, self.source.min_length, self.source.max_length),
+            )
         )
         norm = self.fabric.clip_gradients(self.model, self.optimizer, max_norm=GRADIENT_NORM, error_if_nonfinite=False)
         self.optimizer.step()

@@ -20,6 +20,7 @@ from engine import (
     ENCODINGS,
     IGNORED,
     PRESETS,
+    CopySource,
     Devices,
     RunConfig,
     RunDirectory,
@@ -103,6 +104,14 @@ def test_training_is_a_plain_loop_of_adamw(encoding: str, tmp_path: Path) -> Non
 def test_warm_up_and_cosine() -> None:
     config = TrainingConfig(steps=110, learning_rate=1e-2, final_learning_rate=1e-3, warmup=10)
     assert [config.rate_factor(step) for step in (0, 4, 9, 10, 60, 110)] == pytest.approx([0.1, 0.5, 1, 1, 0.55, 0.1])
+
+
+def test_the_curriculum_grows_to_the_longest_string() -> None:
+    config = TrainingConfig(steps=100, curriculum=50)
+    assert [config.longest(step, 1, 100) for step in (0, 25, 49, 50, 99)] == [10, 55, 98, 100, 100]
+    assert [config.longest(0, least, most) for least, most in ((1, 8), (50, 150))] == [8, 50]
+    lengths = [len(e.answer) for e in CopySource().examples(0, 500, 12)]
+    assert max(lengths) == 12 and min(lengths) == 1
 
 
 def test_a_killed_run_goes_on_to_the_same_result(finished: Path, tmp_path: Path) -> None:
@@ -296,7 +305,7 @@ def test_a_run_s_weights_file_says_all_that_is_needed(finished: Path) -> None:
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-#: Factors on the finished run's queries that make its attention too flat for some strings, and (length, strings) to try.
+#: Factors on the finished run's queries that flatten its attention too much for some strings; (length, strings) to try.
 BLUNT = {0.3: ((5, 6), (20, 6), (60, 4)), 0.5: ((270, 2),)}
 
 
