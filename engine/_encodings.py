@@ -38,24 +38,26 @@ class Places:
     Attributes:
         start: index of the first token.
         rows, columns: of each token; int64 by newlines, float64 where a layer learned them.
+        bound: a number above all rows and columns, if one is known: tables of phases need one.
     """
 
     start: int
     rows: Shaped[Tensor, "batch block"]
     columns: Shaped[Tensor, "batch block"]
+    bound: int | None = None
 
     @property
-    def bound(self) -> int:
-        """All indices, rows and columns by newlines are below it."""
+    def stop(self) -> int:
+        """One more than the index of the last token."""
         return self.start + self.rows.shape[-1]
 
     def indices(self) -> Int64[Tensor, "1 block"]:
         """The tokens' indices."""
-        return torch.arange(self.start, self.bound, device=self.rows.device)[None]
+        return torch.arange(self.start, self.stop, device=self.rows.device)[None]
 
     def part(self, tokens: slice) -> Places:
         """The places of a slice of the block's tokens; the slice has a start."""
-        return Places(self.start + tokens.start, self.rows[:, tokens], self.columns[:, tokens])
+        return Places(self.start + tokens.start, self.rows[:, tokens], self.columns[:, tokens], self.bound)
 
 
 def places_of(tokens: Int64[Tensor, "batch block"], newline: int | None, first: Places | None = None) -> Places:
@@ -73,13 +75,14 @@ def places_of(tokens: Int64[Tensor, "batch block"], newline: int | None, first: 
     last = torch.where(ends > 0, index, -1).cummax(-1).values
     before = torch.cat([torch.full_like(last[:, :1], -1), last[:, :-1]], dim=-1)
     columns = index - 1 - before + torch.where(before < 0, first.columns, 0)
-    return Places(first.start, first.rows + ends.cumsum(-1) - ends, columns)
+    stop = first.start + tokens.shape[1]
+    return Places(first.start, first.rows + ends.cumsum(-1) - ends, columns, bound=stop)
 
 
 def place_after(tokens: Int64[Tensor, "batch block"], newline: int | None, places: Places) -> Places:
     """The place of the one token that comes after a block with these places by newlines."""
     ends = _ends(tokens[:, -1:], newline)
-    return Places(places.bound, places.rows[:, -1:] + ends, (1 - ends) * (places.columns[:, -1:] + 1))
+    return Places(places.stop, places.rows[:, -1:] + ends, (1 - ends) * (places.columns[:, -1:] + 1))
 
 
 def _ends(tokens: Int64[Tensor, "batch block"], newline: int | None) -> Int64[Tensor, "batch block"]:
@@ -121,7 +124,7 @@ class RoPE(Encoding):
 
     def turns(self, places: Places, dtype: torch.dtype) -> Turns:
         """See `Encoding.turns`; the same for all sequences of a batch."""
-        turns: Tensor = self.phases(places.indices(), dtype, places.bound)
+        turns: Tensor = self.phases(places.indices(), dtype)
         return turns
 
 
@@ -165,7 +168,9 @@ class AutoGridRoPE(GridRoPE):
         with torch.autocast(x.device.type, enabled=False):
             dtype = torch.promote_types(x.dtype, torch.float32)
             weight, bias = self.gate.weight.to(dtype), self.gate.bias.to(dtype)
-            return nn.functional.hardsigmoid(nn.functional.linear(x.to(dtype), weight, bias)).squeeze(-1)
+            logits = nn.functional.linear(x.to(dtype), weight, bias).squeeze(-1)
+        # Not torch's hardsigmoid: its gradient is 1/6 rounded to float32 even in float64.
+        return (logits / 6 + 0.5).clamp(0, 1)
 
     def locate(self, x: Float[Tensor, "batch block model_width"], given: Places, before: Places | None) -> Places:
         """See `Encoding.locate`: rows and columns by a sum and a scan over the gates, float64."""
