@@ -31,7 +31,7 @@ from proofs_check._command_parts import Integers, json_option, print_json, progr
 @click.option("--steps", type=int, default=None, help="Optimiser steps [default: the preset's].")
 @click.option("--max-length", type=int, default=None, help="Longest training string [default: 100], or list [150].")
 @click.option("--precision", default=None, help=", ".join(PRECISIONS) + " [default: 32-true].")
-@click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, mps, or auto.")
+@click.option("--accelerator", default="auto", show_default=True, help="cpu, cuda, or auto.")
 @click.option("--devices", default=1, show_default=True, help="Processes, one a device; torchrun sets its own number.")
 @click.option("--checkpoint-every", default=100, show_default=True, help="Steps between checkpoints.")
 @json_option
