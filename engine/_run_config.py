@@ -18,7 +18,7 @@ CURRICULUM_START = 10
 TASKS = ("copy", "list")
 
 #: Precisions, by Fabric's names.
-PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
+PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TrainingConfig:
         learning_rate, final_learning_rate: peak, and end of the cosine.
         warmup: steps of linear warm-up.
         weight_decay, beta1, beta2: AdamW's.
-        precision: Fabric's name, "32-true", "64-true", "bf16-mixed" or "16-mixed".
+        precision: Fabric's name, "32-true", "64-true" or "bf16-mixed".
         seed: of the weights and of the data.
         curriculum: steps over which the longest training string grows from CURRICULUM_START to the data's longest; 0
             for none. Ours: without it encodings that have to match contexts do not leave the start on a laptop.

@@ -9,6 +9,7 @@ import click
 
 from engine import LIST_DISTRIBUTIONS, PRECISIONS, PRESETS, Devices, RunConfig, RunDirectory, preset_run, train
 from proofs_check._command_parts import Integers, json_option, print_json, progress_to
+from theory import InputError
 
 
 @click.command("train")
@@ -75,7 +76,10 @@ def train_command(
 
 
 def _report(config: RunConfig, run: RunDirectory, as_json: bool) -> None:
-    last = run.metrics()[-1]
+    lines = run.metrics()
+    if not lines:
+        raise InputError("out", str(run.path), "a run that still has its metrics.jsonl")
+    last = lines[-1]
     if as_json:
         print_json(train_document(config, run, last))
         return
