@@ -40,12 +40,12 @@ class Preset:
 
 
 def _laptop_shape(encoding: str) -> Shape:
-    return Shape(1, 2, 0) if encoding in ONE_LAYER_ENCODINGS else Shape(2, 4, 256)
+    return Shape(1, 1, 0) if encoding in ONE_LAYER_ENCODINGS else Shape(2, 4, 256)
 
 
 def _laptop(encoding: str) -> TrainingConfig:
     if encoding in ONE_LAYER_ENCODINGS:
-        return TrainingConfig(200, 64, 2, 3e-3, 1e-4, warmup=20)
+        return TrainingConfig(120, 64, 2, 1e-2, 1e-4, warmup=20)
     return TrainingConfig(2500, 32, 2, 2e-3, 1e-4, warmup=50, curriculum=1750)
 
 
@@ -63,7 +63,7 @@ PRESETS = {
     "provable-1layer": Preset(
         128,
         _always(Shape(1, 1, 0)),
-        _always(TrainingConfig(100, 64, 2, 3e-3, 1e-4, warmup=20)),
+        _always(TrainingConfig(100, 64, 2, 1e-2, 1e-4, warmup=20)),
         _always(TrainingConfig(150, 8, 4, 3e-3, 1e-4, warmup=20)),
     ),
     # The paper's sizes (appendix B); learning rates, steps and MLP width are ours, its Table 3 is not in our text.
