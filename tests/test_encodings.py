@@ -1,6 +1,8 @@
 """Positional encodings in the shared transformer, each against a plain definition with loops, and their symmetries."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -421,6 +423,31 @@ def test_generation_with_a_cache_equals_generation_without(encoding: str, monkey
 def test_answers_that_are_none_are_refused(answer: slice) -> None:
     with pytest.raises(InputError, match="answer"):
         exact_match(small_model(), random_tokens(1, 12), answer)
+
+
+MEMORY = """
+import resource, torch
+from engine import ModelConfig, build_model, exact_match
+torch.set_num_threads(1)
+model = build_model(ModelConfig("rope2d", model_width=64), 0).requires_grad_(False)
+model.readout.weight.zero_()  # every answer is token 0, so that nothing stops early
+def peak(n):
+    assert exact_match(model, torch.zeros(1, 2 * n + 5, dtype=torch.int64), slice(n + 5, None)).all()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(peak(1500), peak(6000))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is in KiB on Linux only")
+def test_memory_of_exact_match_is_that_of_the_keys_and_values() -> None:
+    """At 12,005 tokens one row of score blocks over all keys would take 49 MB and all scores 1.2 GB."""
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    short, long = map(int, run.stdout.split())
+    keys_values = 2 * 64 * 4  # bytes a token: one layer, float32
+    assert long - short < 2 * keys_values * 9000 + 2**23
+    # So 100,000 symbols of the paper's one-layer model, width 1024, need less than 4 GB: the short run and twice its
+    # keys and values.
+    assert short + 2 * (2 * 1024 * 4) * 200_005 < 4e9
 
 
 # Padding, with a forward error analysis of the whole model in float32.
