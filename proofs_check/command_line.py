@@ -20,9 +20,13 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_attention import attention_command
+from proofs_check._command_compare import compare_command
+from proofs_check._command_evaluate import evaluate_command
 from proofs_check._command_floats import floats_command
 from proofs_check._command_parts import json_option, print_json, progress
 from proofs_check._command_plot import plot
+from proofs_check._command_train import train_command
 from proofs_check._command_two_layer import describe_copier, two_layer_bound
 from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
@@ -484,6 +488,10 @@ def _print_bracket(found: LengthBound, rho: Fraction) -> None:
 
 cli.add_command(plot)
 cli.add_command(floats_command)
+cli.add_command(train_command)
+cli.add_command(evaluate_command)
+cli.add_command(compare_command)
+cli.add_command(attention_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
