@@ -10,6 +10,8 @@ from constructions._score_table import TableHead as TableHead
 from constructions._score_table import TableModel as TableModel
 from constructions._score_table import forced_answers as forced_answers
 from constructions._score_table import table_of_witness as table_of_witness
+from constructions.one_layer import in_float64 as in_float64
+from constructions.one_layer import one_layer_model as one_layer_model
 from constructions.theorem_3_1 import ShiftCopier as ShiftCopier
 from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
 from constructions.theorem_4_1 import GridCopier as GridCopier
