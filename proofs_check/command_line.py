@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,12 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_attention import attention_command
+from proofs_check._command_compare import compare_command
+from proofs_check._command_evaluate import evaluate_command
+from proofs_check._command_parts import json_option
+from proofs_check._command_parts import print_json as _print_json
+from proofs_check._command_train import train_command
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
@@ -45,10 +50,6 @@ from theory import (
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr."
-)
 
 
 class Rational(click.ParamType[Fraction]):
@@ -445,8 +446,10 @@ def _print_bound(found: LengthBound) -> None:
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
 
 
-def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document))
+cli.add_command(train_command)
+cli.add_command(evaluate_command)
+cli.add_command(compare_command)
+cli.add_command(attention_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

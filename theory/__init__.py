@@ -74,6 +74,7 @@ from theory._grid_score import Amplitude as Amplitude
 from theory._grid_score import GridScore as GridScore
 from theory._grid_score import ideal_grid_score as ideal_grid_score
 from theory._grid_score import require_two_after as require_two_after
+from theory._intervals import wilson_interval as wilson_interval
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
