@@ -1,7 +1,7 @@
-"""One-layer models to certify: trained in seconds, built, random, or brought close to the margin; and all their strings.
+"""One-layer models to certify: trained in seconds, built, random, or close to the margin; and all their strings.
 
-`brute_force` is the second route: the definition of the model in numpy's extended precision over every string, from nothing
-but the stored tensors, the configuration and the template.
+`brute_force` is the second route: the definition of the model in numpy's extended precision over every string, from
+nothing but the stored tensors, the configuration and the template.
 """
 
 from __future__ import annotations
@@ -62,26 +62,12 @@ def trained(
         bound = round(10 + (longest - 10) * min(1.0, 2 * step / steps))
         n = int(generator.integers(1, bound + 1))
         strings = generator.integers(0, 2, (batch, n), dtype=np.int64)
-        logits = dense_logits(model, torch.from_numpy(task.sequences(strings)), task.query_index(n, 1))
+        logits = model(torch.from_numpy(task.sequences(strings)), task.query_index(n, 1))
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(strings).flatten())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
     return model.requires_grad_(False), task, float(loss.detach())
-
-
-def dense_logits(model: Transformer, tokens: torch.Tensor, first: int) -> torch.Tensor:
-    """Logits from index `first` on with one matrix of scores, which gradients flow through."""
-    block = model.block(0)
-    attention, x = block.attention, model.embedding(tokens)
-    h, positions = block.norm(x), model.positions(tokens[:1])
-    queries, keys = (attention._rotated(part(h), positions) for part in (attention.query, attention.key))
-    scores = queries[:, :, first:] @ keys.transpose(-1, -2) * attention.score_scale
-    length = tokens.shape[1]
-    unseen = torch.arange(length)[None, :] > torch.arange(first, length)[:, None]
-    heads = scores.masked_fill(unseen, -torch.inf).softmax(-1) @ attention._split(attention.value(h))
-    y = attention.output(heads.transpose(1, 2).flatten(2))
-    return model.readout(model.norm(x[:, first:] + y if block.residual else y))
 
 
 def random_sample(seed: int, *, heads: int = 1) -> Sample:
@@ -117,7 +103,7 @@ def random_template(g: np.random.Generator, vocabulary: int, grid: bool) -> Temp
     return Template(prefix, infix, (order[0], order[1]), ends)
 
 
-def copying_sample(seed: int, *, noise: float) -> Sample:
+def copying_sample(seed: int, *, noise: float, heads: int = 1) -> Sample:
     """A model near one that copies, perturbed: all tokens ask alike, cosines around the wanted key, votes +1 and -1.
 
     The amplitude and the frequencies are drawn, so that it copies strings up to a few symbols, or up to hundreds.
@@ -132,7 +118,7 @@ def copying_sample(seed: int, *, noise: float) -> Sample:
     width = 4 * pairs
     wide = bool(g.random() < 0.5)
     config = TransformerConfig(
-        vocabulary_size=vocabulary, model_width=width + 2, layers=1, heads=1, head_width=width, value_width=2,
+        vocabulary_size=vocabulary, model_width=width + 2, layers=1, heads=heads, head_width=width, value_width=2,
         outputs=vocabulary if wide else 2, position="grid", residual=bool(g.random() < 0.5),
         pre_norm=bool(g.random() < 0.3), sub_norm=False, final_norm=bool(g.random() < 0.5),
     )  # fmt: skip
@@ -146,12 +132,17 @@ def copying_sample(seed: int, *, noise: float) -> Sample:
         model.embedding.weight[order[0], width], model.embedding.weight[order[1], width + 1] = 1.0, 1.0
         wanted = [-1] * pairs + [a + 2 - b] * pairs
         angles = [2 * np.pi * float(turn) * r for turn, r in zip(turns, wanted, strict=True)]
-        attention.query.weight[0::2, 0] = torch.tensor(np.cos(angles)) * amplitude
-        attention.query.weight[1::2, 0] = torch.tensor(np.sin(angles)) * amplitude
-        attention.key.weight[0::2, 0] = amplitude
+        for head in range(heads):
+            strength = amplitude * float(g.uniform(0.5, 1.2)) if head else amplitude
+            part = slice(head * width, (head + 1) * width)
+            query, key = attention.query.weight[part], attention.key.weight[part]
+            query[0::2, 0] = torch.tensor(np.cos(angles)) * strength
+            query[1::2, 0] = torch.tensor(np.sin(angles)) * strength
+            key[0::2, 0] = strength
+            for k in range(2):
+                attention.value.weight[2 * head + k, width + k] = 1.0
+                attention.output.weight[width + k, 2 * head + k] = 1.0
         for k in range(2):
-            attention.value.weight[k, width + k] = 1.0
-            attention.output.weight[width + k, k] = 1.0
             model.readout.weight[order[k] if wide else k, width + k] = 1.0
         for parameter in model.parameters():
             parameter += noise * torch.randn(parameter.shape, dtype=torch.float64, generator=_generator(seed))
@@ -164,7 +155,7 @@ def _generator(seed: int) -> torch.Generator:
 
 def blend(first: Sample, second: Sample, part: float) -> Sample:
     """The model whose weights lie at `part` of the way from the first to the second; of one shape and template."""
-    model, _ = _copy(first.model), None
+    model = _copy(first.model)
     with torch.no_grad():
         pairs = zip(model.parameters(), second.model.parameters(), strict=True)
         for mine, other in pairs:
@@ -186,7 +177,7 @@ def brute_force(sample: Sample, longest: int) -> list[float]:
 
     Extended precision throughout. Before a final norm's positive factor. Several heads are told apart by the shapes.
     """
-    return [min(differences(sample, n).min() for n in [length]) for length in range(1, longest + 1)]
+    return [float(differences(sample, length).min()) for length in range(1, longest + 1)]
 
 
 def differences(sample: Sample, n: int, *, sub_strings: np.ndarray | None = None) -> np.ndarray:

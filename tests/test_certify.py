@@ -1,39 +1,19 @@
 """Exact verification of one-layer models: against all strings, near the margin, and where it must refuse."""
 
-from dataclasses import replace
-from fractions import Fraction
-
-import mpmath
-import numpy as np
 import pytest
-import torch
 
 from benchmarks._small_models import (
     Sample,
-    blend,
     brute_force,
     copying_sample,
     differences,
     random_sample,
-    trained,
-    untrained,
 )
-from constructions import build_grid_copier, in_float64, one_layer_model
-from engine import Transformer, TransformerConfig
+from constructions import one_layer_model
 from theory import (
     Certified,
-    InputError,
-    Template,
-    Turn,
-    GridFrequencies,
     certify_strings,
-    draw_grid_frequencies,
-    exact_length,
-    theory_task,
-    trained_task,
 )
-from theory._float_exp import EXP_ERROR, exp_nonpositive
-from theory._kernels import BallKernels, FloatKernels, Span
 
 
 def certify(sample: Sample, longest: int) -> Certified:

@@ -8,6 +8,10 @@ from theory._balls import working_precision as working_precision
 from theory._ceiling import Ceiling as Ceiling
 from theory._ceiling import dirichlet_ceiling as dirichlet_ceiling
 from theory._ceiling import norm_ceiling as norm_ceiling
+from theory._certify_half import CertifiedHalf as CertifiedHalf
+from theory._certify_half import certify_half as certify_half
+from theory._certify_heads import CertifiedHeads as CertifiedHeads
+from theory._certify_heads import certify_heads as certify_heads
 from theory._certify_one_layer import Certified as Certified
 from theory._certify_one_layer import WorstStep as WorstStep
 from theory._certify_one_layer import certify_strings as certify_strings
@@ -79,10 +83,11 @@ from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
 from theory._one_layer import MODEL_PRECISION as MODEL_PRECISION
-from theory._one_layer import StepCase as StepCase
+from theory._one_layer import Axes as Axes
 from theory._one_layer import Head as Head
 from theory._one_layer import OneLayerModel as OneLayerModel
 from theory._one_layer import PairScore as PairScore
+from theory._one_layer import StepCase as StepCase
 from theory._relations import HIROPE_WINDOW as HIROPE_WINDOW
 from theory._relations import RELATIONS as RELATIONS
 from theory._relations import Position as Position

@@ -22,7 +22,7 @@ from jaxtyping import Int64
 from theory._balls import working_precision
 from theory._errors import InputError, require_at_least
 from theory._kernels import BallKernels, FloatKernels, RoundedKernels, Span, TooCoarseError
-from theory._one_layer import MODEL_PRECISION, StepCase, OneLayerModel
+from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
 from theory._worst_case import (
     BALLS,
     FLOATS,
@@ -394,11 +394,32 @@ class Decider:
             proved = self.horizon
         return BallDecision(proved, fails)
 
+    def threshold(self, case: StepCase, found: Certified, last: int) -> float:
+        """A logit difference that all strings of lengths up to `last` are proved to exceed in this case.
+
+        Precondition: all strings of these lengths are copied.
+        """
+        worst, _ = self._least_ratio(last, case)
+        slack = 2.0**-40 * max(1e-3, abs(worst.ratio))
+        for _ in range(5):
+            if self._all_above(worst.ratio - slack, last, case):
+                return worst.ratio - slack
+            slack *= 256
+        return max(0.0, found.margin_below or 0.0)
+
     def worst_up_to(self, last: int) -> WorstStep:
-        """The step with the least ratio over all strings of lengths up to `last`, by Dinkelbach's iteration."""
+        """The step with the least ratio over all strings of lengths up to `last`."""
+        worst, place = self._least_ratio(last, None)
+        found = [self._weighed(worst, place), *(step for step in self.failures if step.length <= last)]
+        return min(found, key=lambda step: step.ratio)
+
+    def _least_ratio(self, last: int, only: StepCase | None) -> tuple[WorstStep, View]:
+        """The step with the least ratio, of one case or of all, by Dinkelbach's iteration in float64."""
         worst: WorstStep | None = None
         place: View | None = None
         for view, case in self.questions(last):
+            if only is not None and case != only:
+                continue
             while True:
                 threshold = 0.0 if worst is None else worst.ratio
                 votes = float_votes(self.votes[case], threshold)
@@ -412,8 +433,7 @@ class Decider:
                 worst, place = WorstStep(length, step, case, string, ratio), view
         if worst is None or place is None:
             raise ArithmeticError("no step was looked at")
-        found = [self._weighed(worst, place), *(step for step in self.failures if step.length <= last)]
-        return min(found, key=lambda step: step.ratio)
+        return worst, place
 
     def _weighed(self, step: WorstStep, view: View, *, always: bool = False) -> WorstStep:
         """The step with its ratio from balls, if it is not too long."""
@@ -432,8 +452,10 @@ class Decider:
             slack *= 256
         return None
 
-    def _all_above(self, threshold: float, last: int) -> bool:
+    def _all_above(self, threshold: float, last: int, only: StepCase | None = None) -> bool:
         for view, case in self.questions(last):
+            if only is not None and case != only:
+                continue
             votes = float_votes(self.votes[case], threshold)
             value, _, _ = view.least(case.symbol, votes.value, last)
             if not value > view.error(votes) and not self._above_in_balls(view, case, threshold, last):

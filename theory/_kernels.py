@@ -31,8 +31,8 @@ from jaxtyping import Float64
 
 from theory._balls import ball, float_above, require_width, total, working_precision
 from theory._float_exp import EXP_ERROR, UNIT_ROUNDOFF, exp_nonpositive
-from theory._frequencies import Frequency, GridFrequencies
-from theory._one_layer import Head, PairScore, Wave
+from theory._frequencies import Frequency
+from theory._one_layer import Axes, Head, PairScore, Wave
 
 #: What replaced underflows are off by, at most.
 UNDERFLOW = 2.0**-850
@@ -74,12 +74,12 @@ class Span:
         return Span(min(self.first, other.first), max(self.last, other.last))
 
 
-def row_score(frequencies: GridFrequencies, score: PairScore, row: int) -> arb:
+def row_score(frequencies: Axes, score: PairScore, row: int) -> arb:
     """What the rows and the constant add to a score: a ball at the working precision."""
     return score.constant + _wave_sum(frequencies.row, score.row, row)
 
 
-def column_score(frequencies: GridFrequencies, score: PairScore, column: int) -> arb:
+def column_score(frequencies: Axes, score: PairScore, column: int) -> arb:
     """What the column adds to a score: a ball at the working precision."""
     return ball(score.slope) * column + _wave_sum(frequencies.column, score.column, column)
 
@@ -96,7 +96,7 @@ def _wave_sum(frequencies: tuple[Frequency, ...], waves: tuple[Wave, ...], dista
 class BallKernels:
     """Weights exp(score) of one head as balls at the working precision in force; use it under that precision."""
 
-    def __init__(self, frequencies: GridFrequencies, head: Head) -> None:
+    def __init__(self, frequencies: Axes, head: Head) -> None:
         self.frequencies, self.head = frequencies, head
 
     def weights(self, query: int, key: int, row: int, span: Span) -> list[arb]:
@@ -124,8 +124,9 @@ class BallKernels:
         for half in columns:
             cosines, sines = zip(*(_cos_sin(half, j) for j in range(width)), strict=True)
             offset_rows += [list(cosines), list(sines)]
-        product = arb_mat(start_rows) * arb_mat(offset_rows)
-        scores = product.entries()[: len(span)]
+        scores = [arb(0)] * len(span)
+        if waves:
+            scores = (arb_mat(start_rows) * arb_mat(offset_rows)).entries()[: len(span)]
         if score.slope:
             slope = ball(score.slope)
             scores = [s + slope * c for s, c in zip(scores, range(span.first, span.last + 1), strict=True)]
@@ -143,9 +144,7 @@ class FloatKernels:
     Cost: about 4m flops and 30 ns for each column and key token.
     """
 
-    def __init__(
-        self, frequencies: GridFrequencies, head: Head, query: int, needed: Mapping[tuple[int, int], Span]
-    ) -> None:
+    def __init__(self, frequencies: Axes, head: Head, query: int, needed: Mapping[tuple[int, int], Span]) -> None:
         """Prepare the weights of the key tokens at the rows and columns in `needed`, by (key token, row)."""
         self._weights: dict[tuple[int, int], Float64[np.ndarray, " columns"]] = {}
         self._first: dict[tuple[int, int], int] = {}
@@ -184,9 +183,7 @@ class RoundedKernels:
     #: A ball of radius below 2^-100 of it, one rounding.
     error = 2 * UNIT_ROUNDOFF
 
-    def __init__(
-        self, frequencies: GridFrequencies, head: Head, query: int, needed: Mapping[tuple[int, int], Span]
-    ) -> None:
+    def __init__(self, frequencies: Axes, head: Head, query: int, needed: Mapping[tuple[int, int], Span]) -> None:
         """Prepare the weights of the key tokens at the rows and columns in `needed`, by (key token, row)."""
         self._first = {place: span.first for place, span in needed.items()}
         with working_precision(2 * TABLE_PRECISION):
@@ -211,7 +208,7 @@ def _factor(exponent: arb) -> float:
     return value if value > UNDERFLOW else 0.0
 
 
-def _relative_error(frequencies: GridFrequencies, scores: Mapping[int, PairScore], spans: Mapping[int, Span]) -> float:
+def _relative_error(frequencies: Axes, scores: Mapping[int, PairScore], spans: Mapping[int, Span]) -> float:
     """The bound of the relative error derived above."""
     eta = 0.0
     for key, score in scores.items():
@@ -242,7 +239,7 @@ class _ColumnScores:
         """Column scores over a span, in a new array."""
         first = span.first // self.width * self.width
         starts = range(first, span.last + 1, self.width)
-        a, b = (np.array([float(wave[part].mid()) for wave in score.column]) for part in (0, 1))
+        a, b = (np.array([float(wave[part].mid()) for wave in score.column], dtype=np.float64) for part in (0, 1))
         cosines, sines = np.stack([self._start(start) for start in starts], axis=1)
         table = np.empty((len(starts), 2 * len(self.half_turns)))
         table[:, 0::2] = a * cosines + b * sines
@@ -254,7 +251,8 @@ class _ColumnScores:
 
     def _start(self, start: int) -> Float64[np.ndarray, "two m"]:
         if start not in self.starts:
-            self.starts[start] = np.array([_float_cos_sin(half, start) for half in self.half_turns]).T
+            pairs = [_float_cos_sin(half, start) for half in self.half_turns]
+            self.starts[start] = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return self.starts[start]
 
 

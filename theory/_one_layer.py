@@ -22,7 +22,7 @@ from flint import arb
 
 from theory._balls import working_precision
 from theory._errors import InputError
-from theory._frequencies import GridFrequencies
+from theory._frequencies import Frequency
 from theory._template import Template
 
 #: Working precision at which models are described.
@@ -30,6 +30,14 @@ MODEL_PRECISION = 384
 
 #: (A, B) of one rotary pair.
 Wave = tuple[arb, arb]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Frequencies of the pairs that turn with the row and with the column; either may be none."""
+
+    row: tuple[Frequency, ...] = ()
+    column: tuple[Frequency, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class OneLayerModel:
     """
 
     template: Template
-    frequencies: GridFrequencies
+    frequencies: Axes
     heads: tuple[Head, ...]
     direct: Mapping[int, tuple[arb, ...]]
     targets: tuple[int, int]
