@@ -103,7 +103,7 @@ def random_template(g: np.random.Generator, vocabulary: int, grid: bool) -> Temp
     return Template(prefix, infix, (order[0], order[1]), ends)
 
 
-def copying_sample(seed: int, *, noise: float, heads: int = 1) -> Sample:
+def copying_sample(seed: int, *, noise: float, heads: int = 1, least: float = 0.7, most: float = 2.5) -> Sample:
     """A model near one that copies, perturbed: all tokens ask alike, cosines around the wanted key, votes +1 and -1.
 
     The amplitude and the frequencies are drawn, so that it copies strings up to a few symbols, or up to hundreds.
@@ -123,7 +123,7 @@ def copying_sample(seed: int, *, noise: float, heads: int = 1) -> Sample:
         pre_norm=bool(g.random() < 0.3), sub_norm=False, final_norm=bool(g.random() < 0.5),
     )  # fmt: skip
     model = Transformer(config, frequencies, order[a + 2]).double().requires_grad_(False)
-    amplitude = float(g.uniform(0.7, 2.5))
+    amplitude = float(g.uniform(least, most))
     with torch.no_grad():
         for parameter in (*model.embedding.parameters(), *model.block(0).attention.parameters(), model.readout.weight):
             parameter.zero_()

@@ -147,9 +147,10 @@ def decide(
             raise InputError("--find-limit", "with --criterion half", "asked for with argmax")
         furthest = found if cap <= max_length or found.fails_at is not None else certify_strings(model, cap, tick)
         limit, reached = furthest.limit, furthest.proved_to
+    replay = _replayed(subject, model, found.worst) if found.fails_at is not None else None
     return Outcome(
-        status, found.worst, found.margin, found.margin_below, found.fails_at, found.proved_to, thresholds, limit, reached,
-        _replayed(subject, model, found.worst) if found.fails_at is not None else None, _method(found), remark,
+        status, found.worst, found.margin, found.margin_below, found.fails_at, found.proved_to, thresholds,
+        limit, reached, replay, _method(found), remark,
     )  # fmt: skip
 
 
