@@ -21,6 +21,8 @@ from constructions.float_map import budgets as budgets
 from constructions.float_map import float_reach as float_reach
 from constructions.float_map import practical_trial as practical_trial
 from constructions.float_map import predicted_rho as predicted_rho
+from constructions.one_layer import in_float64 as in_float64
+from constructions.one_layer import one_layer_model as one_layer_model
 from constructions.shift_probes import SHIFT_ENCODINGS as SHIFT_ENCODINGS
 from constructions.shift_probes import OptimisedProbe as OptimisedProbe
 from constructions.shift_probes import ShiftProbe as ShiftProbe

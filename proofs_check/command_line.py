@@ -21,6 +21,7 @@ from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
 from proofs_check._command_attention import attention_command
+from proofs_check._command_certify import certify_command
 from proofs_check._command_compare import compare_command
 from proofs_check._command_evaluate import evaluate_command
 from proofs_check._command_floats import floats_command
@@ -489,6 +490,7 @@ def _print_bracket(found: LengthBound, rho: Fraction) -> None:
 cli.add_command(plot)
 cli.add_command(floats_command)
 cli.add_command(train_command)
+cli.add_command(certify_command)
 cli.add_command(evaluate_command)
 cli.add_command(compare_command)
 cli.add_command(attention_command)

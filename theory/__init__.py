@@ -13,6 +13,13 @@ from theory._balls import working_precision as working_precision
 from theory._ceiling import Ceiling as Ceiling
 from theory._ceiling import dirichlet_ceiling as dirichlet_ceiling
 from theory._ceiling import norm_ceiling as norm_ceiling
+from theory._certify_half import CertifiedHalf as CertifiedHalf
+from theory._certify_half import certify_half as certify_half
+from theory._certify_heads import CertifiedHeads as CertifiedHeads
+from theory._certify_heads import certify_heads as certify_heads
+from theory._certify_one_layer import Certified as Certified
+from theory._certify_one_layer import WorstStep as WorstStep
+from theory._certify_one_layer import certify_strings as certify_strings
 from theory._closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from theory._closed_forms import PAPER_FAILURE as PAPER_FAILURE
 from theory._closed_forms import PAPER_LENGTH as PAPER_LENGTH
@@ -85,6 +92,12 @@ from theory._intervals import wilson_interval as wilson_interval
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
+from theory._one_layer import MODEL_PRECISION as MODEL_PRECISION
+from theory._one_layer import Axes as Axes
+from theory._one_layer import Head as Head
+from theory._one_layer import OneLayerModel as OneLayerModel
+from theory._one_layer import PairScore as PairScore
+from theory._one_layer import StepCase as StepCase
 from theory._relations import HIROPE_WINDOW as HIROPE_WINDOW
 from theory._relations import RELATIONS as RELATIONS
 from theory._relations import Position as Position
@@ -120,6 +133,9 @@ from theory._sign_system import steps_up_to as steps_up_to
 from theory._step_weights import StepWeights as StepWeights
 from theory._step_weights import first_step_failure as first_step_failure
 from theory._step_weights import step_weights as step_weights
+from theory._template import Template as Template
+from theory._template import grid_template as grid_template
+from theory._template import shift_template as shift_template
 from theory._theorem_3_1 import THEOREM_3_1 as THEOREM_3_1
 from theory._theorem_3_2 import LEAST_BUDGET as LEAST_BUDGET
 from theory._theorem_3_2 import LEMMA_FACTOR as LEMMA_FACTOR

@@ -24,6 +24,7 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
 from proofs_check.verify._grid_model import GridModel, read_grid_model
+from proofs_check.verify._one_layer_copies import check_one_layer_copies, check_one_layer_counterexample
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
 from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
@@ -154,5 +155,7 @@ _CHECKS: dict[str, _Check] = {
     "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
     "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
     "sign-cancellation": _without_files(check_sign_cancellation),
+    "one-layer-copies": check_one_layer_copies,
+    "one-layer-counterexample": check_one_layer_counterexample,
     "sign-witness": _without_files(check_sign_witness),
 }
