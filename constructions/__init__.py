@@ -15,4 +15,9 @@ from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
 from constructions.theorem_4_1 import GridCopier as GridCopier
 from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier
+from constructions.theorem_4_2 import HeadParameters as HeadParameters
+from constructions.theorem_4_2 import build_coupled_model as build_coupled_model
+from constructions.theorem_4_2 import build_minimiser_model as build_minimiser_model
+from constructions.theorem_4_2 import closed_form as closed_form
+from constructions.theorem_4_2 import head_of_model as head_of_model
 from constructions.two_heads import search_heads as search_heads

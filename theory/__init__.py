@@ -74,6 +74,13 @@ from theory._grid_score import require_two_after as require_two_after
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
+from theory._population_loss import LONGEST_ENUMERATION as LONGEST_ENUMERATION
+from theory._population_loss import HeadWeights as HeadWeights
+from theory._population_loss import PopulationLoss as PopulationLoss
+from theory._population_loss import WeightedStrings as WeightedStrings
+from theory._population_loss import every_string as every_string
+from theory._population_loss import sampled_strings as sampled_strings
+from theory._population_loss import turns_modulo_one as turns_modulo_one
 from theory._relations import HIROPE_WINDOW as HIROPE_WINDOW
 from theory._relations import RELATIONS as RELATIONS
 from theory._relations import Position as Position
