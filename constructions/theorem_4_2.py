@@ -204,7 +204,8 @@ def _query(amplitudes: Float64[np.ndarray, "2 pairs"], bound: float) -> Float64[
 
 
 def _row_angles(frequencies: GridFrequencies) -> Float64[np.ndarray, " pairs"]:
-    return 2 * np.pi * turns_modulo_one(frequencies.row, [1])[0]
+    angles: Float64[np.ndarray, " pairs"] = 2 * np.pi * turns_modulo_one(frequencies.row, [1])[0]
+    return angles
 
 
 def _separating_corners(frequencies: GridFrequencies) -> Float64[np.ndarray, "2 pairs"]:

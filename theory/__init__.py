@@ -3,6 +3,8 @@
 from theory._balls import VacuousBallError as VacuousBallError
 from theory._balls import ball as ball
 from theory._balls import describe as describe
+from theory._balls import float_above as float_above
+from theory._balls import float_below as float_below
 from theory._balls import require_width as require_width
 from theory._balls import working_precision as working_precision
 from theory._ceiling import Ceiling as Ceiling
@@ -74,6 +76,8 @@ from theory._grid_score import require_two_after as require_two_after
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
+from theory._population_bounds import population_excess_bounds as population_excess_bounds
+from theory._population_loss import ENUMERATED_IN_SAMPLE as ENUMERATED_IN_SAMPLE
 from theory._population_loss import LONGEST_ENUMERATION as LONGEST_ENUMERATION
 from theory._population_loss import HeadWeights as HeadWeights
 from theory._population_loss import PopulationLoss as PopulationLoss
