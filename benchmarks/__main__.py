@@ -31,6 +31,7 @@ from engine import write_atomically
 from proofs_check._certificates import weights_input, write_certificate
 from proofs_check.verify import verify_file
 from theory import (
+    MinimiserSetting,
     PopulationLoss,
     SeparationCertifier,
     all_strings,
@@ -134,7 +135,7 @@ def model_rows() -> list[Row]:
 def population_rows() -> list[Row]:
     """Exact population loss and gradient at d = 32, L = 10 (2046 strings), against a forward pass a string."""
     frequencies, a, length = draw_grid_frequencies(32, 0, 0), 1, 10
-    head = closed_form(frequencies, a, 1.5, length)
+    head = closed_form(MinimiserSetting(frequencies, length, Fraction(3, 2), a))
     loss, model = PopulationLoss(frequencies, a, length), build_minimiser_model(head, frequencies, a)
     task = theory_task(a, a + 2)
 

@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from constructions.theorem_4_2 import HeadParameters, Parametrisation, Queries, Theta
+from constructions.theorem_4_2 import HeadParameters, Parametrisation, Theta
 from theory import (
     ENUMERATED_IN_SAMPLE,
     LONGEST_ENUMERATION,
-    GridFrequencies,
     HeadWeights,
     InputError,
+    MinimiserSetting,
     PopulationLoss,
     ball,
     float_above,
@@ -56,11 +56,7 @@ class MinimiserProblem:
     """What to minimise.
 
     Attributes:
-        frequencies: row and column frequencies.
-        a: tokens before the string; b = a+2.
-        length: L, the longest string of the population.
-        bound: M.
-        queries: free or tied.
+        setting: frequencies, L, M, a and the reading of the queries.
         parametrisation: decoupled or coupled.
         norm: linf or l2.
         seed: of the random starts and samples.
@@ -69,31 +65,28 @@ class MinimiserProblem:
         InputError: any of them out of range.
     """
 
-    frequencies: GridFrequencies
-    a: int
-    length: int
-    bound: Fraction
-    queries: Queries = "free"
+    setting: MinimiserSetting
     parametrisation: Parametrisation = "decoupled"
     norm: Norm = "linf"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.bound <= 0:
-            raise InputError("M", str(self.bound), "a number > 0")
         if not Fraction(1, 1000) <= self.bound <= 1000:
             raise InputError("M", str(self.bound), "a number from 0.001 to 1000, so that scores are float64 numbers")
-        require_at_least("L", self.length, 1)
-        require_at_least("a", self.a, 1)
         require_at_least("seed", self.seed, 0)
         if self.norm not in get_args(Norm):
             raise InputError("norm", self.norm, "one of " + ", ".join(get_args(Norm)))
         _ = self.parameters
 
+    @property
+    def bound(self) -> Fraction:
+        """M."""
+        return self.setting.bound
+
     @cached_property
     def parameters(self) -> HeadParameters:
         """How theta stands for a head."""
-        return HeadParameters(self.parametrisation, self.queries, self.frequencies.head_width, self.a)
+        return HeadParameters(self.parametrisation, self.setting.queries, self.setting.d, self.setting.a)
 
     @cached_property
     def largest_entry(self) -> float:
@@ -109,16 +102,15 @@ class MinimiserProblem:
     @property
     def exact(self) -> bool:
         """Is the loss the exact mean over all strings?"""
-        return self.length <= LONGEST_ENUMERATION
+        return self.setting.length <= LONGEST_ENUMERATION
 
     @cached_property
     def ceiling(self) -> Fraction:
         """A bound on |v_x| over all points within the constraint."""
-        d = self.frequencies.head_width
         if self.parametrisation == "decoupled":
             return self.bound if self.norm == "linf" else _root_above(self.square_radius)
         # |w . e_x| is at most d M^2, and at most (|w|^2 + |e_x|^2)/2 <= R^2/2; the last factor covers float products.
-        product = d * self.bound**2 if self.norm == "linf" else self.square_radius / 2
+        product = self.setting.d * self.bound**2 if self.norm == "linf" else self.square_radius / 2
         return product * (1 + Fraction(1, 2**40))
 
     @cached_property
@@ -132,32 +124,32 @@ class MinimiserProblem:
         if self.parametrisation == "decoupled":
             return self.bound if self.norm == "linf" else _root_above(self.square_radius / 2)
         if self.norm == "linf":
-            return self.frequencies.head_width * self.bound**2
+            return self.setting.d * self.bound**2
         return _root_above(self.square_radius**2 / 8)
 
     @cached_property
     def objective(self) -> PopulationLoss:
         """The loss that the searches minimise."""
-        sample = None if self.exact else sampled_strings(self.length, SEARCH_SAMPLE, self.seed)
-        return PopulationLoss(self.frequencies, self.a, self.length, sample)
+        return self._loss(SEARCH_SAMPLE, self.seed)
 
     @cached_property
     def judge(self) -> PopulationLoss:
         """The loss that results are judged by: the same, or one over a fresh sample."""
-        if self.exact:
-            return self.objective
-        return PopulationLoss(
-            self.frequencies, self.a, self.length, sampled_strings(self.length, JUDGING_SAMPLE, self.seed + 1)
-        )
+        return self.objective if self.exact else self._loss(JUDGING_SAMPLE, self.seed + 1)
+
+    def _loss(self, per_length: int, seed: int) -> PopulationLoss:
+        length = self.setting.length
+        sample = None if self.exact else sampled_strings(length, per_length, seed)
+        return PopulationLoss(self.setting.frequencies, self.setting.a, length, sample)
 
     def document(self) -> dict[str, Any]:
         """Everything that a start depends on, as a JSON object."""
         return {
-            "frequencies": grid_frequencies_document(self.frequencies),
-            "a": self.a,
-            "length": self.length,
+            "frequencies": grid_frequencies_document(self.setting.frequencies),
+            "a": self.setting.a,
+            "length": self.setting.length,
             "bound": str(self.bound),
-            "queries": self.queries,
+            "queries": self.setting.queries,
             "parametrisation": self.parametrisation,
             "norm": self.norm,
             "seed": self.seed,
@@ -166,7 +158,8 @@ class MinimiserProblem:
     def project(self, theta: Theta) -> Theta:
         """The nearest point within the constraint (under l2 a hair inside)."""
         if self.norm == "linf":
-            return np.clip(theta, -self.largest_entry, self.largest_entry)
+            clipped: Theta = np.clip(theta, -self.largest_entry, self.largest_entry)
+            return clipped
         radius, norm = float(self.square_radius) ** 0.5 * (1 - 2**-40), float(np.linalg.norm(theta))
         return theta if norm <= radius else theta * (radius / norm)
 
@@ -249,7 +242,8 @@ def judged(problem: MinimiserProblem, name: str, method: Method, theta: Theta, e
     require_feasible(problem, theta)
     head = problem.parameters.head(theta)
     excess, error = _estimate(problem, head)
-    lower, upper = population_excess_bounds(problem.frequencies, problem.a, problem.length, head, problem.ceiling)
+    setting = problem.setting
+    lower, upper = population_excess_bounds(setting.frequencies, setting.a, setting.length, head, problem.ceiling)
     with working_precision(128):
         loss = float((1 + (-ball(problem.ceiling)).exp()).log() + ball(Fraction(excess)))
     return Start(
@@ -285,6 +279,6 @@ def _estimate(problem: MinimiserProblem, head: HeadWeights) -> tuple[float, floa
     if problem.exact:
         return judge.excess(head, ceiling), 0.0
     each, lengths = judge.string_excesses(head, ceiling), judge.strings.lengths
-    by_length = [each[lengths == n] for n in range(1, problem.length + 1)]
+    by_length = [each[lengths == n] for n in range(1, problem.setting.length + 1)]
     variance = sum(float(values.var(ddof=1)) / JUDGING_SAMPLE for values in by_length[ENUMERATED_IN_SAMPLE:])
-    return float(np.mean([values.mean() for values in by_length])), variance**0.5 / problem.length
+    return float(np.mean([values.mean() for values in by_length])), variance**0.5 / problem.setting.length

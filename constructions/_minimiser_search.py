@@ -31,6 +31,7 @@ from constructions._minimiser_problem import (
     Start,
     failed,
     judged,
+    require_as_claimed,
 )
 from constructions.theorem_4_2 import Theta, closed_form
 from engine import write_atomically
@@ -156,9 +157,7 @@ def _run(problem: MinimiserProblem, name: str, method: Method, run: _Run) -> Fou
 def _from_closed_form(
     problem: MinimiserProblem, column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None
 ) -> tuple[Theta, int]:
-    head = closed_form(
-        problem.frequencies, problem.a, problem.largest_entry, problem.length, problem.queries, column_amplitudes
-    )
+    head = closed_form(problem.setting, column_amplitudes)
     return polish(problem, problem.project(problem.parameters.theta(head)))
 
 
@@ -223,22 +222,33 @@ def _projected(problem: MinimiserProblem, theta: Theta, method: Method) -> tuple
     """Projected Adam or sign descent in torch; the best point on the way, and the number of evaluations."""
     point = torch.from_numpy(theta.copy()).requires_grad_()
     first = FIRST_STEP * problem.largest_entry
-    adam = torch.optim.Adam([point], lr=first)
+    adam = _Adam(point)
     best, best_theta = np.inf, theta
     for iteration in range(TORCH_ITERATIONS):
+        value: Tensor = _LogExcess.apply(point, problem)  # type: ignore[no-untyped-call]
+        if value.item() < best:
+            best, best_theta = value.item(), point.detach().numpy().copy()
+        (gradient,) = torch.autograd.grad(value, point)
         step = first * (1 - iteration / TORCH_ITERATIONS)
-        value = _LogExcess.apply(point, problem)
-        if float(value) < best:
-            best, best_theta = float(value), point.detach().numpy().copy()
-        (point.grad,) = torch.autograd.grad(value, point)
-        with torch.no_grad():
-            if method == "Adam":
-                adam.param_groups[0]["lr"] = step
-                adam.step()
-            else:
-                point -= step * point.grad.sign()
-            point.copy_(torch.from_numpy(problem.project(point.numpy())))
+        direction = adam.direction(gradient) if method == "Adam" else gradient.sign()
+        moved = point.detach() - step * direction
+        point = torch.from_numpy(problem.project(moved.numpy())).requires_grad_()
     return best_theta, TORCH_ITERATIONS
+
+
+class _Adam:
+    """Adam's direction (Kingma and Ba 2015, their constants), without the projection."""
+
+    def __init__(self, point: Tensor) -> None:
+        self.mean, self.square, self.count = torch.zeros_like(point), torch.zeros_like(point), 0
+
+    def direction(self, gradient: Tensor) -> Tensor:
+        """The bias-corrected mean gradient over the root of the mean square."""
+        self.count += 1
+        self.mean = self.mean.lerp(gradient, 0.1)
+        self.square = self.square.lerp(gradient.square(), 0.001)
+        scale = (self.square / (1 - 0.999**self.count)).sqrt() + 1e-12
+        return self.mean / (1 - 0.9**self.count) / scale
 
 
 def _settings(problem: MinimiserProblem) -> dict[str, Any]:

@@ -46,11 +46,16 @@ from theory import (
     GridFrequencies,
     HeadWeights,
     InputError,
+    MinimiserSetting,
+    Queries,
+    ball,
+    closed_form_amplitudes,
+    float_below,
     theory_task,
     turns_modulo_one,
+    worst_case_gap,
 )
 
-Queries = Literal["free", "tied"]
 Parametrisation = Literal["decoupled", "coupled"]
 Theta = Float64[np.ndarray, " parameters"]
 
@@ -154,43 +159,48 @@ class HeadParameters:
 
 
 def closed_form(
-    frequencies: GridFrequencies,
-    a: int,
-    bound: float,
-    length: int,
-    queries: Queries = "free",
+    setting: MinimiserSetting,
     column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None = None,
 ) -> HeadWeights:
-    """The closed form for ||theta||_inf <= bound, before polishing; float64, every entry within the bound.
+    """The closed form, before polishing; float64, every entry within [-M, M].
 
     Args:
-        frequencies: row and column frequencies.
-        a: tokens before the string; b = a+2.
-        bound: M > 0.
-        length: L, which enters through the distances at which other tokens are seen.
-        queries: tied takes the queries of 0 for all.
-        column_amplitudes: (A, B)/(2 M^2) of the column pairs for the queries 0, 1 and B_b, |A| + |B| <= 2 M^2; by
-            default (1, 0) for all.
+        setting: frequencies, L (which enters through the distances at which other tokens are seen), M, a, and the
+            reading; tied takes the queries of 0 for all.
+        column_amplitudes: (A, B)/(2 M^2) of the column pairs for the queries 0, 1 and B_b, |A| + |B| <= 1; by default
+            (1, 0) for all.
 
     Raises:
-        InputError: bound <= 0, or amplitudes outside the diamond.
+        InputError: amplitudes outside the diamond.
     """
-    if not bound > 0:
-        raise InputError("M", bound, "a number > 0")
+    frequencies, task, bound = setting.frequencies, setting.task, float_below(ball(setting.bound))
     pairs = len(frequencies.column)
     straight = np.stack([np.ones(pairs), np.zeros(pairs)])
     columns = [straight] * 3 if column_amplitudes is None else list(column_amplitudes)
-    rows = [_separating_corners(frequencies)] * 2 + [_raising_corners(frequencies)]
+    separating = np.array(closed_form_amplitudes(frequencies)[0], dtype=np.float64).T
+    rows = [separating, separating, _raising_corners(frequencies)]
     vectors = np.stack([_query(np.concatenate(pair, axis=1), bound) for pair in zip(rows, columns, strict=True)])
-    if queries == "tied":
+    if setting.queries == "tied":
         vectors = np.tile(vectors[0], (3, 1))
-    task = theory_task(a, a + 2)
     keys = np.full((task.vocabulary_size, frequencies.head_width), bound)
     for token in range(2, task.vocabulary_size):
-        keys[token] = _avoiding_key(frequencies, vectors, _seen_at(task, token, length), bound)
+        keys[token] = _avoiding_key(frequencies, vectors, _seen_at(task, token, setting.length), bound)
     values = np.zeros(task.vocabulary_size)
     values[:2] = bound, -bound
     return HeadWeights(vectors, keys, values)
+
+
+def programme_amplitudes(setting: MinimiserSetting) -> list[Float64[np.ndarray, "2 pairs"]] | None:
+    """(A, B)/(2 M^2) of the column pairs for the queries 0, 1 and B_b that solve the linear programme of `theory`, for
+    `closed_form`; None where it has nothing to say (L = 1) or only the closed form (tied queries).
+    """
+    if setting.queries == "tied" or setting.length == 1:
+        return None
+    gaps = [worst_case_gap(setting, asker) if setting.relations(asker) else None for asker in ("data", "last")]
+    data, last = (None if gap is None else np.array(gap.column, dtype=np.float64).T for gap in gaps)
+    if data is None or last is None:
+        return None
+    return [data, data, last]
 
 
 def _query(amplitudes: Float64[np.ndarray, "2 pairs"], bound: float) -> Float64[np.ndarray, " d"]:
@@ -203,21 +213,9 @@ def _query(amplitudes: Float64[np.ndarray, "2 pairs"], bound: float) -> Float64[
     return clipped
 
 
-def _row_angles(frequencies: GridFrequencies) -> Float64[np.ndarray, " pairs"]:
-    angles: Float64[np.ndarray, " pairs"] = 2 * np.pi * turns_modulo_one(frequencies.row, [1])[0]
-    return angles
-
-
-def _separating_corners(frequencies: GridFrequencies) -> Float64[np.ndarray, "2 pairs"]:
-    """For each row pair the corner of the diamond that maximises A (cos beta - 1) - B sin beta."""
-    beta = _row_angles(frequencies)
-    by_sine = np.abs(np.sin(beta)) > 1 - np.cos(beta)
-    return np.stack([np.where(by_sine, 0.0, -1.0), np.where(by_sine, -np.sign(np.sin(beta)), 0.0)])
-
-
 def _raising_corners(frequencies: GridFrequencies) -> Float64[np.ndarray, "2 pairs"]:
     """For each row pair the corner of the diamond that maximises A cos beta - B sin beta."""
-    beta = _row_angles(frequencies)
+    beta = 2 * np.pi * turns_modulo_one(frequencies.row, [1])[0]
     by_sine = np.abs(np.sin(beta)) > np.abs(np.cos(beta))
     return np.stack([np.where(by_sine, 0.0, np.sign(np.cos(beta))), np.where(by_sine, -np.sign(np.sin(beta)), 0.0)])
 

@@ -17,6 +17,7 @@ from theory import (
     GridFrequencies,
     HeadWeights,
     InputError,
+    MinimiserSetting,
     PopulationLoss,
     Radian,
     all_strings,
@@ -142,7 +143,7 @@ def test_an_excess_far_below_the_floor_s_last_digit_keeps_its_relative_accuracy(
         4.0,
         GridFrequencies(row=(Radian(Fraction(2)),) * 4, column=(Radian(Fraction(1)), Radian(Fraction(3))) * 2),
     )
-    head = closed_form(frequencies, 1, bound, 2)
+    head = closed_form(MinimiserSetting(frequencies, 2, Fraction(4)))
     excess = PopulationLoss(frequencies, 1, 2).excess(head, bound)
     assert 0 < excess < 1e-17
     with mpmath.workdps(60):
@@ -185,7 +186,7 @@ def _excess_by_definition(head: HeadWeights, frequencies: GridFrequencies, bound
 def test_the_closed_form_stays_in_its_bound_and_beats_chance() -> None:
     for draw in range(5):
         frequencies = draw_grid_frequencies(16, 0, draw)
-        head = closed_form(frequencies, 2, 1.5, 5)
+        head = closed_form(MinimiserSetting(frequencies, 5, Fraction(3, 2), a=2))
         assert all(np.abs(part).max() <= 1.5 for part in head)
         assert PopulationLoss(frequencies, 2, 5).loss(head) < floor(1.5) + 0.1 < log1p(1)
 
@@ -222,4 +223,4 @@ def test_a_length_out_of_range_is_one_clear_line(length: int) -> None:
 def test_amplitudes_outside_the_diamond_are_refused() -> None:
     outside = [np.full((2, 2), 0.6)] * 3
     with pytest.raises(InputError, match="diamond"):
-        closed_form(draw_grid_frequencies(8, 0, 0), 1, 1.0, 4, column_amplitudes=outside)
+        closed_form(MinimiserSetting(draw_grid_frequencies(8, 0, 0), 4, Fraction(1)), outside)

@@ -76,6 +76,12 @@ from theory._grid_score import require_two_after as require_two_after
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length
+from theory._minimiser_bound import LossBound as LossBound
+from theory._minimiser_bound import loss_lower_bound as loss_lower_bound
+from theory._minimiser_program import closed_form_amplitudes as closed_form_amplitudes
+from theory._minimiser_program import worst_case_gap as worst_case_gap
+from theory._minimiser_setting import MinimiserSetting as MinimiserSetting
+from theory._minimiser_setting import Queries as Queries
 from theory._population_bounds import population_excess_bounds as population_excess_bounds
 from theory._population_loss import ENUMERATED_IN_SAMPLE as ENUMERATED_IN_SAMPLE
 from theory._population_loss import LONGEST_ENUMERATION as LONGEST_ENUMERATION

@@ -1,13 +1,13 @@
 """Certified bounds on the population loss of a given head, for lengths at which strings can't be enumerated.
 
 *Statement* (new). For a step (n, i) with query token c and wanted symbol s, write delta = N / D for the
-attention-weighted mean of ceiling - sigma v, so that the step's excess is f(delta) = log1p(sigmoid(-ceiling) expm1(delta)), increasing and
-convex. N and D are sums over the other symbols of the string, each of which enters through its own terms: their means,
-least and largest values over all strings are sums of means, minima and maxima. Over uniform strings therefore
+attention-weighted mean of ceiling - sigma v. The step's excess is f(delta) = log1p(sigmoid(-ceiling) expm1(delta)),
+increasing and convex. N and D are sums over the other symbols of the string, each of which enters through its own
+terms: their means, minima and maxima over all strings are sums of means, minima and maxima. Over uniform strings
 
     f(E N / D_max)  <=  E f(delta)  <=  f(low) + (E N / D_min - low) (f(high) - f(low)) / (high - low),
 
-low = N_min / D_max and high = min(N_max / D_min, 2 ceiling) (Jensen on the left, the chord on the right). Both are tight
+low = N_min / D_max and high = min(N_max / D_min, 2 ceiling): Jensen on the left, the chord on the right. Both are tight
 where attention is concentrated and the two data tokens have nearly the same weight.
 
 Method: ball. The terms with j < i-1 depend on i - j alone and those with j > i on j - i alone, so prefix sums serve all

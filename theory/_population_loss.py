@@ -46,6 +46,9 @@ ENUMERATED_IN_SAMPLE = 6
 #: Query tokens, in the order of `HeadWeights.queries`: 0, 1, B_b.
 ASKING = 3
 
+#: A step whose weights add up to less, against 1 for the largest entry of its query's table, counts as fully wrong.
+LEAST_WEIGHT = 1e-150
+
 _TURN_BITS = 128
 _ROWS = (-1, 0)
 
@@ -198,8 +201,9 @@ class PopulationLoss:
         means, denominators = self._means(tables)
         value = float(self._step_weights @ _step_excess(means, ceiling))
         by_mean = self._step_weights * _sigmoid(means - ceiling)
-        by_numerator = np.divide(by_mean, denominators, out=np.zeros_like(means), where=denominators > 0)
-        return value, self._pull_back(head, ceiling, tables, by_numerator, -by_numerator * means)
+        by_numerator = np.divide(by_mean, denominators, out=np.zeros_like(means), where=denominators > LEAST_WEIGHT)
+        by_denominator = -by_numerator * np.where(denominators > LEAST_WEIGHT, means, 0.0)
+        return value, self._pull_back(head, ceiling, tables, by_numerator, by_denominator)
 
     def _tables(self, head: HeadWeights, ceiling: float) -> Float64[np.ndarray, "entries 3"]:
         """exp(score) of every (query, key, row, column), plain and times ceiling - v_x and ceiling + v_x."""
@@ -220,13 +224,15 @@ class PopulationLoss:
     def _means(
         self, tables: Float64[np.ndarray, "entries 3"]
     ) -> tuple[Float64[np.ndarray, " steps"], Float64[np.ndarray, " steps"]]:
-        """delta of each step, with its denominator. Where every weight underflows, the step counts as fully wrong
+        """delta of each step, with its denominator. Where the weights underflow, the step counts as fully wrong
         (delta infinite, later cut to twice the ceiling).
         """
         spread = (self._spread.matrix @ tables).reshape(2, 3 * self.length, self.length * 3)
         product = np.concatenate([self._indicators @ spread[0], self._indicators @ spread[1]], axis=1).ravel()
         numerators, denominators = product[self._numerators], product[self._denominators]
-        means = np.divide(numerators, denominators, out=np.full_like(numerators, np.inf), where=denominators > 0)
+        means = np.divide(
+            numerators, denominators, out=np.full_like(numerators, np.inf), where=denominators > LEAST_WEIGHT
+        )
         return means, denominators
 
     def _pull_back(
@@ -240,7 +246,7 @@ class PopulationLoss:
         count = len(self.strings.lengths)
         steps = np.zeros(count * 6 * self.length)
         steps[self._numerators] = by_numerator
-        steps[self._denominators] = np.nan_to_num(by_denominator)
+        steps[self._denominators] = by_denominator
         product = steps.reshape(count, 2, 3 * self.length)
         spread = np.stack([self._indicators.T @ product[:, 0], self._indicators.T @ product[:, 1]])
         by_table = (self._spread.transposed @ spread.reshape(-1, 3)).reshape(ASKING, len(head.keys), -1, 3)
