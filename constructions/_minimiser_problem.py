@@ -137,6 +137,12 @@ class MinimiserProblem:
         """The loss that results are judged by: the same, or one over a fresh sample."""
         return self.objective if self.exact else self._loss(JUDGING_SAMPLE, self.seed + 1)
 
+    @cached_property
+    def data_objective(self) -> PopulationLoss:
+        """The searched loss without the tokens of A and B."""
+        setting, strings = self.setting, self.objective.strings
+        return PopulationLoss(setting.frequencies, setting.a, setting.length, strings, data_only=True)
+
     def _loss(self, per_length: int, seed: int) -> PopulationLoss:
         length = self.setting.length
         sample = None if self.exact else sampled_strings(length, per_length, seed)
@@ -163,9 +169,10 @@ class MinimiserProblem:
         radius, norm = float(self.square_radius) ** 0.5 * (1 - 2**-40), float(np.linalg.norm(theta))
         return theta if norm <= radius else theta * (radius / norm)
 
-    def log_excess(self, theta: Theta) -> tuple[float, Theta]:
+    def log_excess(self, theta: Theta, *, data_only: bool = False) -> tuple[float, Theta]:
         """Logarithm of the searched loss's excess over the floor at the ceiling, and its gradient."""
-        value, by_head = self.objective.excess_and_gradient(self.parameters.head(theta), float(self.ceiling))
+        objective = self.data_objective if data_only else self.objective
+        value, by_head = objective.excess_and_gradient(self.parameters.head(theta), float(self.ceiling))
         value = max(value, LEAST_EXCESS)
         return log(value), self.parameters.gradient(theta, by_head) / value
 

@@ -1,6 +1,6 @@
 """Searches for minimisers of the population loss under a norm bound: many starts, seeded, saved as they finish.
 
-- *closed form*: the closed form of `theorem_4_2`, polished by L-BFGS-B and by flips of single entries;
+- *closed form*: the closed form of `theorem_4_2`, polished (see `polish`);
 - *L-BFGS-B* (scipy, with the box as bounds) from random points;
 - *Adam* and *sign descent* (torch), projected onto the constraint after every step, from random points.
 
@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,15 @@ from constructions._minimiser_problem import (
     judged,
     require_as_claimed,
 )
-from constructions.theorem_4_2 import Theta, closed_form
+from constructions.theorem_4_2 import Theta, closed_form, with_avoiding_keys
 from engine import write_atomically
 from theory import InputError, require_at_least
 
 #: The methods of the random starts, in turn.
 SEARCHES: tuple[Method, ...] = ("L-BFGS-B", "Adam", "sign-descent")
+
+#: The methods that end in `polish`.
+POLISHED: tuple[Method, ...] = ("closed-form", "linear-programme")
 
 #: Iterations of Adam and of sign descent; their steps shrink linearly to 0 from this fraction of M.
 TORCH_ITERATIONS, FIRST_STEP = 1500, 0.1
@@ -48,8 +52,8 @@ LBFGS_OPTIONS = {"maxiter": 3000, "maxfun": 4000, "ftol": 1e-14, "gtol": 1e-10, 
 #: Random starts are uniform on the box of this range of sizes (log-uniform), in units of M.
 START_SIZES = (0.05, 1.0)
 
-#: Sweeps of single flips in a polish.
-MOST_SWEEPS = 4
+#: Rounds of discrete moves in a polish.
+MOST_SWEEPS = 6
 
 STARTS = "starts"
 
@@ -105,7 +109,7 @@ def search_minimisers(
     found = []
     for name, method, run in _tasks(problem, starts, column_amplitudes):
         path = out / STARTS / f"{name}.json"
-        one = _read(problem, path) if path.exists() else _run(problem, name, method, run)
+        one = _read(problem, path, name, method) if path.exists() else _run(problem, name, method, run)
         if not path.exists():
             _write(problem, path, one)
         found.append(one)
@@ -131,6 +135,7 @@ def count_starts(problem: MinimiserProblem, starts: int, linear_programme: bool)
 
 
 _Run = Callable[[], tuple[Theta, int]]
+_Objective = Callable[[Theta], tuple[float, Theta]]
 
 
 def _tasks(
@@ -158,7 +163,17 @@ def _from_closed_form(
     problem: MinimiserProblem, column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None
 ) -> tuple[Theta, int]:
     head = closed_form(problem.setting, column_amplitudes)
-    return polish(problem, problem.project(problem.parameters.theta(head)))
+    theta = problem.project(problem.parameters.theta(head))
+    if problem.norm == "l2":
+        return _lbfgs(problem, theta)
+    plain, first = polish(problem, theta)
+    if column_amplitudes is not None:
+        return plain, first
+    data, second = polish(problem, theta, data_only=True)
+    head = with_avoiding_keys(problem.setting, problem.parameters.head(data))
+    other, third = polish(problem, problem.parameters.theta(head))
+    better = min((plain, other), key=lambda point: problem.log_excess(point)[0])
+    return better, first + second + third
 
 
 def _from_random_point(problem: MinimiserProblem, number: int, method: Method) -> tuple[Theta, int]:
@@ -169,28 +184,58 @@ def _from_random_point(problem: MinimiserProblem, number: int, method: Method) -
     return _lbfgs(problem, theta) if method == "L-BFGS-B" else _projected(problem, theta, method)
 
 
-def polish(problem: MinimiserProblem, theta: Theta) -> tuple[Theta, int]:
-    """L-BFGS-B, then flips of single entries that lower the loss, until none does; and the number of evaluations.
+def polish(problem: MinimiserProblem, theta: Theta, *, data_only: bool = False) -> tuple[Theta, int]:
+    """L-BFGS-B, alternating with discrete moves until none lowers the loss; and the number of evaluations.
 
-    Under l2 L-BFGS-B alone.
+    The moves are new corners for the data tokens' queries and keys in one pair, then flips of single entries. The first
+    matter where rows are hard to tell apart: the query c always sees its own token, c, at (0, 0), and keys that differ
+    between 0 and 1 in a pair let it look away from its own kind, which no position-only solution can do. `data_only`
+    leaves the tokens of A and B out of the loss. Decoupled and linf only.
     """
-    theta, evaluations = _lbfgs(problem, theta)
-    for _ in range(MOST_SWEEPS if problem.norm == "linf" else 0):
-        flipped = _flip_sweep(problem, theta)
-        evaluations += theta.size
-        if (flipped == theta).all():
+    objective = partial(problem.log_excess, data_only=data_only)
+    theta, evaluations = _lbfgs(problem, theta, objective)
+    for _ in range(MOST_SWEEPS):
+        moved, more = _pair_sweep(problem, theta, objective)
+        evaluations += more
+        if not data_only:
+            moved = _flip_sweep(moved, objective)
+            evaluations += theta.size
+        if (moved == theta).all():
             break
-        theta, more = _lbfgs(problem, flipped)
+        theta, more = _lbfgs(problem, moved, objective)
         evaluations += more
     return theta, evaluations
 
 
-def _flip_sweep(problem: MinimiserProblem, theta: Theta) -> Theta:
+def _pair_sweep(problem: MinimiserProblem, theta: Theta, objective: _Objective) -> tuple[Theta, int]:
+    """For each pair in turn the best corners of k_1 and of the queries of 0 and 1 (tied: of the one query), where that
+    lowers the loss.
+
+    k_0 stays at its own: turning all queries and keys of a pair by 90 degrees changes no score.
+    """
+    best, theta, evaluations = objective(theta)[0], theta.copy(), 0
+    queries, keys, _ = problem.parameters.parts(theta)  # views
+    own = min(len(queries), 2)
+    corners = problem.largest_entry * np.array(list(product((-1.0, 1.0), repeat=2)))
+    for x in range(0, problem.setting.d, 2):
+        places = slice(x, x + 2)
+        kept = queries[:own, places].copy(), keys[1, places].copy()
+        for chosen in product(corners, repeat=own + 1):
+            queries[:own, places], keys[1, places] = chosen[:own], chosen[own]
+            value = objective(theta)[0]
+            evaluations += 1
+            if value < best:
+                best, kept = value, (queries[:own, places].copy(), keys[1, places].copy())
+        queries[:own, places], keys[1, places] = kept
+    return theta, evaluations
+
+
+def _flip_sweep(theta: Theta, objective: _Objective) -> Theta:
     """Entries flipped to the other side in turn, wherever that lowers the loss."""
-    best, theta = problem.log_excess(theta)[0], theta.copy()
+    best, theta = objective(theta)[0], theta.copy()
     for place in range(theta.size):
         theta[place] *= -1
-        value = problem.log_excess(theta)[0]
+        value = objective(theta)[0]
         if value < best:
             best = value
         else:
@@ -198,11 +243,12 @@ def _flip_sweep(problem: MinimiserProblem, theta: Theta) -> Theta:
     return theta
 
 
-def _lbfgs(problem: MinimiserProblem, theta: Theta) -> tuple[Theta, int]:
+def _lbfgs(problem: MinimiserProblem, theta: Theta, objective: _Objective | None = None) -> tuple[Theta, int]:
+    objective = problem.log_excess if objective is None else objective
     if problem.norm == "linf":
         m = problem.largest_entry
         done = minimize(
-            problem.log_excess, theta, jac=True, method="L-BFGS-B", bounds=[(-m, m)] * theta.size, options=LBFGS_OPTIONS
+            objective, theta, jac=True, method="L-BFGS-B", bounds=[(-m, m)] * theta.size, options=LBFGS_OPTIONS
         )
         return problem.project(done.x), int(done.nfev)
     radius = float(problem.square_radius) ** 0.5
@@ -210,7 +256,7 @@ def _lbfgs(problem: MinimiserProblem, theta: Theta) -> tuple[Theta, int]:
     def within_ball(u: Theta) -> tuple[float, Theta]:
         """The objective at R u / max(1, |u|), which covers the ball without a constraint."""
         norm = max(1.0, float(np.linalg.norm(u)))
-        value, gradient = problem.log_excess(radius * u / norm)
+        value, gradient = objective(radius * u / norm)
         along = u / norm if norm > 1 else np.zeros_like(u)
         return value, radius / norm * (gradient - along * float(along @ gradient))
 
@@ -251,7 +297,7 @@ class _Adam:
         return self.mean / (1 - 0.9**self.count) / scale
 
 
-def _settings(problem: MinimiserProblem) -> dict[str, Any]:
+def _settings(problem: MinimiserProblem, method: Method) -> dict[str, Any]:
     """What a saved start depends on."""
     return {
         "problem": problem.document(),
@@ -259,16 +305,16 @@ def _settings(problem: MinimiserProblem) -> dict[str, Any]:
         "iterations": TORCH_ITERATIONS,
         "first_step": FIRST_STEP,
         "start_sizes": list(START_SIZES),
-    }
+    } | ({"most_sweeps": MOST_SWEEPS, "polish": "plain, data only"} if method in POLISHED else {})
 
 
 def _write(problem: MinimiserProblem, path: Path, found: Found) -> None:
     theta = None if found.theta is None else found.theta.tolist()
-    document = {"settings": _settings(problem), "start": found.start.document(), "theta": theta}
+    document = {"settings": _settings(problem, found.start.method), "start": found.start.document(), "theta": theta}
     write_atomically(path, json.dumps(document).encode())
 
 
-def _read(problem: MinimiserProblem, path: Path) -> Found:
+def _read(problem: MinimiserProblem, path: Path, name: str, method: Method) -> Found:
     """A start that was saved, checked."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -277,7 +323,9 @@ def _read(problem: MinimiserProblem, path: Path) -> Found:
         settings = document["settings"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError("--out", str(path), "a start saved by this command, or absent") from error
-    if settings != _settings(problem):
+    if (start.name, start.method) != (name, method) or (theta is None) != (start.status == "failed"):
+        raise InputError("--out", str(path), "a start saved by this command, or absent")
+    if settings != _settings(problem, method):
         raise InputError("--out", str(path), "a directory for one problem: this start was made with other arguments")
     try:
         if theta is not None:

@@ -183,11 +183,18 @@ def closed_form(
     if setting.queries == "tied":
         vectors = np.tile(vectors[0], (3, 1))
     keys = np.full((task.vocabulary_size, frequencies.head_width), bound)
-    for token in range(2, task.vocabulary_size):
-        keys[token] = _avoiding_key(frequencies, vectors, _seen_at(task, token, setting.length), bound)
     values = np.zeros(task.vocabulary_size)
     values[:2] = bound, -bound
-    return HeadWeights(vectors, keys, values)
+    return with_avoiding_keys(setting, HeadWeights(vectors, keys, values))
+
+
+def with_avoiding_keys(setting: MinimiserSetting, head: HeadWeights) -> HeadWeights:
+    """The head with keys of the tokens of A and B that its queries avoid, as in the closed form."""
+    task, bound, keys = setting.task, float_below(ball(setting.bound)), head.keys.copy()
+    for token in range(2, task.vocabulary_size):
+        seen_at = _seen_at(task, token, setting.length)
+        keys[token] = _avoiding_key(setting.frequencies, head.queries, seen_at, bound)
+    return head._replace(keys=keys)
 
 
 def programme_amplitudes(setting: MinimiserSetting) -> list[Float64[np.ndarray, "2 pairs"]] | None:

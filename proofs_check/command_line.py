@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+
+# Products here are small: more OpenBLAS threads would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +28,8 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_minimize import minimize_command
+from proofs_check._command_plot import plot
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
@@ -447,6 +454,10 @@ def _print_bound(found: LengthBound) -> None:
 
 def _print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document))
+
+
+cli.add_command(minimize_command)
+cli.add_command(plot)
 
 
 def main(arguments: list[str] | None = None) -> None:

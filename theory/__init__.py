@@ -73,6 +73,9 @@ from theory._grid_score import Amplitude as Amplitude
 from theory._grid_score import GridScore as GridScore
 from theory._grid_score import ideal_grid_score as ideal_grid_score
 from theory._grid_score import require_two_after as require_two_after
+from theory._head_length import HeadFailure as HeadFailure
+from theory._head_length import HeadLength as HeadLength
+from theory._head_length import head_length as head_length
 from theory._length_scan import LengthBound as LengthBound
 from theory._length_scan import SingleFlip as SingleFlip
 from theory._length_scan import exact_length as exact_length

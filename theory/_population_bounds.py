@@ -85,7 +85,7 @@ class _Bounds:
         self.a, self.length, self.ceiling = a, length, ball(ceiling)
         self.values = [ball(Fraction(value)) for value in head.values.tolist()]
         self.tokens = len(self.values)
-        self.tables = _Tables(frequencies, head)
+        self.tables = HeadTables(frequencies, head)
         self.floor_odds = 1 / (1 + self.ceiling.exp())
 
     def step(self, n: int, i: int) -> tuple[arb, arb]:
@@ -181,7 +181,7 @@ class _Bounds:
         return sums
 
 
-class _Tables:
+class HeadTables:
     """exp(score) of the stored weights, as balls, made once for each (query, token, row, column)."""
 
     def __init__(self, frequencies: GridFrequencies, head: HeadWeights) -> None:

@@ -139,6 +139,7 @@ class PopulationLoss:
         a: tokens before the string; b = a+2.
         length: L, the longest string.
         strings: the strings, by default every string up to L.
+        data_only: leave out the tokens of A and B, as if nobody attended to them: what the data tokens cost alone.
 
     Raises:
         InputError: a or L < 1, or L above LONGEST_ENUMERATION without a sample.
@@ -148,7 +149,13 @@ class PopulationLoss:
     """
 
     def __init__(
-        self, frequencies: GridFrequencies, a: int, length: int, strings: WeightedStrings | None = None
+        self,
+        frequencies: GridFrequencies,
+        a: int,
+        length: int,
+        strings: WeightedStrings | None = None,
+        *,
+        data_only: bool = False,
     ) -> None:
         self.frequencies, self.length = frequencies, length
         self.task: CopyTask = theory_task(a, a + 2)
@@ -156,7 +163,7 @@ class PopulationLoss:
         self.columns = list(range(-(length - 1 + a), length + 1))
         self._rows = _trigonometry(frequencies.row, list(_ROWS))
         self._columns = _trigonometry(frequencies.column, self.columns)
-        self._spread = _spreading(self.task, length, self.columns)
+        self._spread = _spreading(self.task, length, self.columns, data_only)
         self._place_steps()
 
     @property
@@ -324,7 +331,7 @@ class _Spreading:
     seen: np.ndarray
 
 
-def _spreading(task: CopyTask, length: int, columns: list[int]) -> _Spreading:
+def _spreading(task: CopyTask, length: int, columns: list[int], data_only: bool) -> _Spreading:
     place = {column: number for number, column in enumerate(columns)}
     tokens, a = task.vocabulary_size, task.a
     rows: list[int] = []
@@ -342,7 +349,7 @@ def _spreading(task: CopyTask, length: int, columns: list[int]) -> _Spreading:
                 see(symbol * length + j - 1, i, symbol, -1, j - i)
                 if j < i:
                     see(symbol * length + j - 1, i, symbol, 0, j - i + 1)
-        for n in range(i, length + 1):
+        for n in range(i, length + 1) if not data_only else ():
             indicator = 2 * length + n - 1
             for k in range(1, a + 1):
                 see(indicator, i, task.prefix[k - 1], -1, k - a - i)
