@@ -1,0 +1,274 @@
+"""Kind `minimiser-loss`: every model with parameters in [-M, M] has at least a certain population loss.
+
+Setting and notation of docs/certificates.md: one 2D-RoPE head over one-hot tokens, b = a+2, values in [-M, M], queries
+free or tied, n uniform on 1 .. L, the string, then the step.
+
+Write X for the attention on tokens that answer wrongly, as a mean over n, strings and steps.
+
+1. f(m) = ln(1 + e^-m) is convex and decreasing, and for two strings that differ in s_i only the margins add up to
+   something that grows with v_0 and with -v_1. So the loss is at least f(M (1 - 2X)) with v_0 = M, v_1 = -M; other tokens
+   count as wrong in parts that add up to 1 over the two strings.
+2. For one step, one query token, and a, b the weights of the wanted key for s_i = 0, 1, the mean of X over the other
+   symbols is at least (X_t/(a + E) + Y_t/(b + E))/4, where X_t and Y_t sum the weights x, y that the data tokens have if
+   their symbol is 1, 0 (tokens of fixed symbol, and those of A and B, count double), and E the same over all tokens and
+   relations ever seen by that query. (1/(a + D) is convex in the weight D of the rest, whose mean is at most E.)
+3. If E <= kappa min(a, b) for a query, h = kappa/(1 + kappa), it loses a factor 1 - h at most against X_t/a + Y_t/b. If
+   not, say E > kappa b and b <= a: every token and relation has probability at least W, and the mean of Y_t is at least
+   a y; with q = Y/E four times the mean of X is at least W (1-q) (E/a)/(1 + E/a) + h (theta y a/E + (1-theta) W q), hence
+   at least `min((1-theta) h W, 2 sqrt(theta h y W) - theta h y)` for any theta. That is g for
+   `h = g/W + g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
+4. What is linear, `sum omega exp(-gap)`, is at least `sum mu (1 + gamma) - P`, mu = omega exp(-gamma), for any costs gamma,
+   with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the two keys: a
+   point of a diamond of size 2 M^2 for each pair. For repeats of the query token (source i-1, output i-1) under free
+   queries the mean over the query token is bilinear in (q_0, q_1) and (k_0, k_1), so largest at corners.
+
+So X >= min(tau, linear part with the factors 1 - h), g = 4 tau.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import acb, arb
+
+from proofs_check.verify._balls import ball, decide, is_at_most, total
+from proofs_check.verify._document import (
+    Rejected,
+    require_choice,
+    require_fields,
+    require_list,
+    require_rational,
+    spell,
+)
+from proofs_check.verify._frequencies import Frequency, read_frequencies
+from proofs_check.verify._minimiser_gap import (
+    WANTED,
+    Relation,
+    Waves,
+    larger,
+    largest,
+    read_relation,
+    read_training_length,
+    weighted,
+)
+
+#: Who asks; whether the wrong token repeats the query token; where it stands.
+Term = tuple[str, str, Relation]
+
+#: Most bits that the comparison may take.
+MOST_BITS = 8192
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The inputs and the evidence, read.
+
+    Attributes:
+        row, column: frequencies.
+        length, bound: L and M.
+        tied: one query for all?
+        weights: omega of each term.
+        wish: tau.
+        costs: gamma of each term.
+        same: the costs of the sums over tokens of one symbol, by asker.
+    """
+
+    row: tuple[Frequency, ...]
+    column: tuple[Frequency, ...]
+    length: int
+    bound: Fraction
+    tied: bool
+    weights: dict[Term, Fraction]
+    wish: Fraction
+    costs: dict[Term, Fraction]
+    same: dict[str, dict[Relation, Fraction]]
+
+
+def check_minimiser_loss(inputs: object, evidence: object, claim: object) -> str:
+    """The statement of a `minimiser-loss` certificate.
+
+    Raises:
+        Rejected: costs missing or negative, or the claim is more than they prove.
+    """
+    case = _read(inputs, evidence)
+    claimed = require_fields(claim, "claim", ("excess_at_least",))
+    excess = require_rational(claimed["excess_at_least"], "claim.excess_at_least")
+    if not decide(lambda: is_at_most(ball(excess), _excess(case)), "claim.excess_at_least", MOST_BITS):
+        raise Rejected("claim.excess_at_least is more than the evidence proves")
+    return (
+        f"With {len(case.row)} + {len(case.column)} frequency pairs and {'tied' if case.tied else 'free'} queries, every "
+        f"one-layer model with all parameters in [-M, M], M = {spell(case.bound)}, has a population loss over strings of "
+        f"length <= {case.length} of at least ln(1 + exp(-M)) + {spell(excess)}."
+    )
+
+
+def _excess(case: _Case) -> arb:
+    """f(M (1 - 2X)) - f(M) at the proved X: ln(1 + (e^(2MX) - 1)/(e^M + 1))."""
+    bound = ball(case.bound)
+    return ((2 * bound * _share(case)).expm1() / (bound.exp() + 1)).log1p()
+
+
+def _share(case: _Case) -> arb:
+    if not case.weights:
+        return arb(0)
+    waves, scale = Waves(case.row, case.column), 2 * ball(case.bound) ** 2
+    askers = sorted({asker for asker, _, _ in case.weights})
+    factors = {asker: _factor(case, waves, scale, asker) for asker in askers}
+    multipliers = {
+        term: factors[term[0]] * ball(weight) * (-ball(case.costs[term])).exp() for term, weight in case.weights.items()
+    }
+    linear = total(weight * (1 + ball(case.costs[term])) for term, weight in multipliers.items())
+    linear -= scale * total(_largest_of(waves, multipliers, asker) for asker in askers)
+    wish = ball(case.wish)
+    return _not_negative((linear + wish - abs(linear - wish)) / 2)
+
+
+def _not_negative(value: arb) -> arb:
+    return larger(value, arb(0))
+
+
+def _factor(case: _Case, waves: Waves, scale: arb, asker: str) -> arb:
+    """1 - h of a query, cut at 0."""
+    if case.wish == 0:
+        return arb(1)
+    wish, least = 4 * case.wish, _least_probability(case, asker)
+    same = _same_symbol(case, waves, scale, asker)
+    if wish > least or not same > 0:
+        return arb(0)
+    roots = ball(least).sqrt() + ball(least - wish).sqrt()
+    return _not_negative(1 - ball(wish / least) - ball(wish) ** 2 / (same * roots**2))
+
+
+def _least_probability(case: _Case, asker: str) -> Fraction:
+    """W. A token at its rarest relation is seen in strings of length L only, at one step of L; for each of the query
+    tokens 0 and 1 half as often. Under tied queries a repeat counts half the steps after the first, its symbol being
+    that of the query: 1/8 for L = 2, and more than 1/L^2 for L > 2.
+    """
+    if asker == "any" and case.length == 2:
+        return Fraction(1, 8)
+    return Fraction(1, case.length**2 * (2 if asker == "data" else 1))
+
+
+def _same_symbol(case: _Case, waves: Waves, scale: arb, asker: str) -> arb:
+    """y: a bound from below of the mean of the sum of exp(-gap) over tokens of one symbol.
+
+    A step has probability 1/(L n), of which the weights omega hold half; each of 0 and 1 asks in half of the steps;
+    repeats, used where nothing else is seen, count double.
+    """
+    chosen = _same_terms(case.weights, asker)
+    times = 1 if asker == "data" and chosen[0][1] == "free" else 2
+    multipliers, value = {}, arb(0)
+    for _, kind, relation in chosen:
+        cost = ball(case.same[asker][relation])
+        multipliers[relation] = times * ball(case.weights[asker, kind, relation]) * (-cost).exp()
+        value += multipliers[relation] * (1 + cost)
+    return value - scale * largest(waves, multipliers)
+
+
+def _same_terms(weights: Mapping[Term, Fraction], asker: str) -> list[Term]:
+    own = [term for term in weights if term[0] == asker]
+    free = [term for term in own if term[1] == "free"]
+    return free if asker == "data" and free else own
+
+
+def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> arb:
+    """P of one asker, in units of 2 M^2."""
+    plain: dict[Relation, arb] = {}
+    repeats: dict[Relation, arb] = {}
+    for (who, kind, relation), weight in multipliers.items():
+        if who == asker:
+            chosen = repeats if kind == "repeat" and asker == "data" else plain
+            chosen[relation] = chosen.get(relation, arb(0)) + weight
+    if not repeats:
+        return largest(waves, plain)
+    free = weighted(waves, plain)
+    wanted = _waves_sum([(weight, waves.at(WANTED)) for weight in repeats.values()])
+    there = _waves_sum([(weight, waves.at(relation)) for relation, weight in repeats.items()])
+    return total(_coupled(acb(*f), w, r) for f, w, r in zip(free, wanted, there, strict=True))
+
+
+def _waves_sum(parts: Sequence[tuple[arb, list[tuple[arb, arb]]]]) -> list[acb]:
+    size = len(parts[0][1])
+    return [
+        acb(total(weight * turned[f][0] for weight, turned in parts), total(weight * turned[f][1] for weight, turned in parts))
+        for f in range(size)
+    ]
+
+
+def _coupled(free: acb, wanted: acb, there: acb) -> arb:
+    """The largest mean over c of `q_c . (free (k_0 + k_1)/2 + wanted k_other - there k_c)` for one pair, in units of
+    2 M^2: for keys at corners of the square, and queries at the best of their own, all of size M.
+
+    A complex number z = a + i b stands for `a A + b B`; then `z k` holds the coefficients of the query.
+    """
+    best = arb(0)
+    corners = [acb(x, y) for x in (1, -1) for y in (1, -1)]
+    for zero in corners:
+        for one in corners:
+            mean = free * (zero + one) / 2
+            sides = (mean + wanted * one - there * zero, mean + wanted * zero - there * one)
+            best = larger(best, total(abs(side.real) + abs(side.imag) for side in sides) / 4)
+    return best
+
+
+def _read(inputs: object, evidence: object) -> _Case:
+    fields = require_fields(inputs, "inputs", ("frequencies", "length", "bound", "queries"))
+    row, column = read_frequencies(fields["frequencies"])
+    length = read_training_length(fields["length"], 1)
+    bound = require_rational(fields["bound"], "inputs.bound")
+    tied = require_choice(fields["queries"], "inputs.queries", ("free", "tied")) == "tied"
+    if bound <= 0:
+        raise Rejected("inputs.bound is not positive")
+    given = require_fields(evidence, "evidence", ("wish", "costs", "same"))
+    wish = require_rational(given["wish"], "evidence.wish")
+    if wish < 0:
+        raise Rejected("evidence.wish is negative")
+    weights = _weights(length, tied)
+    costs = _read_costs(given["costs"], list(weights))
+    same: dict[str, dict[Relation, Fraction]] = {}
+    wanted = [term for asker in sorted({term[0] for term in weights}) for term in _same_terms(weights, asker)]
+    for (asker, _, relation), cost in _read_costs(given["same"], wanted).items():
+        same.setdefault(asker, {})[relation] = cost
+    return _Case(row, column, length, bound, tied, weights, wish, costs, same)
+
+
+def _weights(length: int, tied: bool) -> dict[Term, Fraction]:
+    """omega: half the probability of the steps at which a wrong token stands at a relation.
+
+    A relation (-1, k) or (0, k) occurs once in each step with i + k (i - 1 + k) in range; those with the symbol of
+    the query token s_(i-1), for i > 1, are (-1, -1) and (0, 0).
+    """
+    weights: dict[Term, Fraction] = {}
+    for n in range(2, length + 1):
+        half = Fraction(1, 2 * length * n)
+        for step in range(1, n + 1):
+            asker = "any" if tied else "last" if step == 1 else "data"
+            seen = [(-1, k) for k in range(1 - step, n - step + 1) if k != 0]
+            seen += [(0, k) for k in range(2 - step, 1)]
+            for relation in seen:
+                repeated = step > 1 and relation in ((-1, -1), (0, 0))
+                term = (asker, "repeat" if repeated else "free", relation)
+                weights[term] = weights.get(term, Fraction(0)) + half
+    return weights
+
+
+def _read_costs(value: object, terms: Sequence[Term]) -> dict[Term, Fraction]:
+    """A list of [asker, kind, row, column, cost], one for each of the terms, costs >= 0."""
+    costs: dict[Term, Fraction] = {}
+    allowed = set(terms)
+    for item in require_list(value, "the costs in evidence", len(terms)):
+        entry = require_list(item, "an entry of the costs", 5)
+        if len(entry) != 5:
+            raise Rejected("an entry of the costs is not [asker, kind, row, column, cost]")
+        asker = require_choice(entry[0], "an asker", ("last", "data", "any"))
+        kind = require_choice(entry[1], "a kind", ("free", "repeat"))
+        term = (asker, kind, read_relation(entry[2:4], "the costs"))
+        cost = require_rational(entry[4], "a cost")
+        if term not in allowed or term in costs or cost < 0:
+            raise Rejected("a cost is negative, repeated, or of a term that does not occur")
+        costs[term] = cost
+    if len(costs) != len(terms):
+        raise Rejected("a term has no cost")
+    return costs
