@@ -6,16 +6,16 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
 
 *Derivation.* Fix a step t = (n, i) and the query token c.
 
-1. *Jensen.* f is convex and decreasing, so the loss is at least f of the mean margin. Write the rest (everything but the
-   wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For the
+1. *Jensen.* f is convex and decreasing, so the loss is at least f of the mean margin. Write the rest (everything but
+   the wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For the
    two strings that differ in s_i only, the margins add up to `p (v_0 - r) + p' (r - v_1)`, p = a/(a+D), p' = b/(b+D),
-   which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be assumed, and
-   the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v counts as wrong with
-   the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
+   which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be assumed,
+   and the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v counts as wrong
+   with the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
 2. *Averaging over strings.* x_j, y_j: the weight of token j if its symbol is 1, 0. Given that j is wrong, D is at most
    X_t + Y_t on average, where X_t (Y_t) sums the x_j (y_j) of the data tokens with free symbols, and twice the part
-   wrong for s_i = 0 (1) of the weight of each token that is there for every string: those of A and B, and the repeats of
-   c. Since 1/(a + D) is convex in D,
+   wrong for s_i = 0 (1) of the weight of each token that is there for every string: those of A and B, and the repeats
+   of c. Since 1/(a + D) is convex in D,
 
        E[X | t, c]  >=  (X_t/(a + E) + Y_t/(b + E)) / 4,    E >= X_t + Y_t.
 
@@ -24,8 +24,8 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
    - E <= kappa min(a, b): the mean of the right side is at least (1 - h)/4 times that of X_t/a + Y_t/b.
    - E > kappa b, b <= a say. Each token and relation occurs with probability at least W, so the means of X_t, Y_t are
      at least W X and W Y; the mean of Y_t is also at least a y, where y bounds the mean of the sum of exp(-gap) over
-     tokens of *one* symbol, which have one query and one key: a linear part as in 4. With q = Y/E, e = E/a and any theta
-     in [0, 1] four times the mean is at least
+     tokens of *one* symbol, which have one query and one key: a linear part as in 4. With q = Y/E, e = E/a and any
+     theta in [0, 1] four times the mean is at least
 
          W (1-q) e/(1+e) + h (theta y/e + (1-theta) W q)  >=  min((1-theta) h W, 2 sqrt(theta h y W) - theta h y),
 
@@ -58,6 +58,7 @@ from typing import Literal
 
 import numpy as np
 from flint import acb, arb
+from jaxtyping import Float64
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
@@ -210,8 +211,8 @@ class _Problem:
     def least_probability(self, asker: Asker) -> Fraction:
         """W: the least probability of a step with one query at which a given token stands at a given relation.
 
-        1/L^2 at step 1 (only strings of length L have a source L-1 columns away) and 1/(2 L^2) for each of 0 and 1. Under
-        tied queries a repeat counts half, its symbol being c; for L = 2 that is the least.
+        1/L^2 at step 1 (only strings of length L have a source L-1 columns away) and 1/(2 L^2) for each of 0 and 1.
+        Under tied queries a repeat counts half, its symbol being c; for L = 2 that is the least.
         """
         length = self.setting.length
         if asker == "any" and length == 2:
@@ -279,8 +280,7 @@ class _Problem:
                 wanted[f] += multiplier * acb(c, s)
                 there[f] += multiplier * acb(x, y)
         return total(
-            _coupled_pair(acb(x, y) / 2, wanted[f], there[f])
-            for f, (x, y) in enumerate(zip(cosine, sine, strict=True))
+            _coupled_pair(acb(x, y) / 2, wanted[f], there[f]) for f, (x, y) in enumerate(zip(cosine, sine, strict=True))
         )
 
     def largest_repeat_cost(self, relation: GridRelation) -> Fraction:
@@ -349,13 +349,15 @@ def _one_norm(z: acb) -> arb:
     return arb(abs(z.real) + abs(z.imag))
 
 
-def _least_linear_loss(rates: np.ndarray, fixed: np.ndarray, weights: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _least_linear_loss(
+    rates: Float64[np.ndarray, "terms k"], fixed: Float64[np.ndarray, " terms"], weights: Float64[np.ndarray, " terms"]
+) -> Float64[np.ndarray, " terms"]:
     """`rates @ x` at the x in [-1, 1]^k that minimises `sum weights exp(-fixed - rates @ x)`, by L-BFGS-B on its
     logarithm.
     """
     logs = np.log(weights) - fixed
 
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def objective(x: Float64[np.ndarray, " k"]) -> tuple[float, Float64[np.ndarray, " k"]]:
         exponents = logs - rates @ x
         value = float(logsumexp(exponents))
         return value, -(np.exp(exponents - value) @ rates)

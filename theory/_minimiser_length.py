@@ -223,8 +223,9 @@ def limit_failure(setting: MinimiserSetting, limit: int = 1_000_000) -> LimitFai
 def failure_ceiling(
     setting: MinimiserSetting, distance: int, margin: Fraction, multipliers: Mapping[int, Fraction]
 ) -> arb:
-    """P(delta_k + lambda) - tau sum lambda, in units of 2 M^2; a ball. Its upper end bounds gap(k) of every query of B_b
-    whose gaps at all distances 1 .. L-1 are at least the margin.
+    """P(delta_k + lambda) - tau sum lambda, in units of 2 M^2; a ball.
+
+    Its upper end bounds gap(k) of every query of B_b whose gaps at all distances 1 .. L-1 are at least the margin.
 
     Raises:
         InputError: a multiplier is negative, or at a distance outside 1 .. L-1.

@@ -7,8 +7,8 @@ each pair with the coordinate of its own axis.
 1. The worst gap over the relations of a query is at least that of a point given, and at most `P(lambda) = sum_f
    max(|a_f|, |b_f|)`, (a_f, b_f) the coefficients of (A_f, B_f) in `sum_r lambda_r gap(r)`, for lambda >= 0 of sum 1: a
    mean is at least the minimum, and a linear functional on a diamond is largest at a corner.
-2. If all gaps at the columns 1 .. L-1 are at least tau, `gap(k) <= P(delta_k + lambda) - tau sum lambda` for any lambda >=
-   0. If that is negative, such a query scores the source at column k above the wanted one.
+2. If all gaps at the columns 1 .. L-1 are at least tau, `gap(k) <= P(delta_k + lambda) - tau sum lambda` for any
+   lambda >= 0. If that is negative, such a query scores the source at column k above the wanted one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ASKERS = {
 }
 
 #: Largest training length, and furthest distance of a failure.
-LARGEST_TRAINING_LENGTH, FURTHEST = 1000, 10**12
+LARGEST_TRAINING_LENGTH, FURTHEST = 128, 10**12
 
 #: Most bits that a comparison may take.
 MOST_BITS = 8192
@@ -112,7 +112,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
     length = read_training_length(fields["length"], 2)
     asker = require_choice(fields["asker"], "inputs.asker", tuple(ASKERS))
     given = require_fields(evidence, "evidence", ("row", "column", "multipliers"))
-    point = [*read_point(given["row"], "evidence.row", len(row)), *read_point(given["column"], "evidence.column", len(column))]
+    point = read_point(given["row"], "evidence.row", len(row))
+    point += read_point(given["column"], "evidence.column", len(column))
     relations = relations_of(asker, length)
     multipliers = read_multipliers(given["multipliers"], relations)
     if sum(multipliers.values()) != 1:
@@ -125,8 +126,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
     if not decide(lambda: is_at_most(_bound(Waves(row, column), multipliers), ball(most)), "claim.at_most", MOST_BITS):
         raise Rejected("claim.at_most is smaller than what the multipliers prove")
     return (
-        f"Of {ASKERS[asker]}, with {len(row)} + {len(column)} frequency pairs and strings of length <= {length}, the largest "
-        f"worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
+        f"Of {ASKERS[asker]}, with {len(row)} + {len(column)} frequency pairs and strings of length <= {length}, the "
+        f"largest worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
     )
 
 
@@ -160,9 +161,9 @@ def check_minimiser_limit_failure(inputs: object, evidence: object, claim: objec
     if not decide(negative, "the gap at claim.distance", MOST_BITS):
         raise Rejected("the multipliers do not make the gap at claim.distance negative")
     return (
-        f"With {len(column)} column frequency pairs: some query of B_b has gaps of at least {spell(margin)} (in units of "
-        f"2 M^2) at all distances 1 to {length - 1}, and every query that has gives the source {distance} columns further "
-        f"on a larger score than the wanted one."
+        f"With {len(column)} column frequency pairs: some query of B_b has gaps of at least {spell(margin)} (in units "
+        f"of 2 M^2) at all distances 1 to {length - 1}, and every query that has gives the source {distance} columns "
+        "further on a larger score than the wanted one."
     )
 
 

@@ -6,21 +6,22 @@ free or tied, n uniform on 1 .. L, the string, then the step.
 Write X for the attention on tokens that answer wrongly, as a mean over n, strings and steps.
 
 1. f(m) = ln(1 + e^-m) is convex and decreasing, and for two strings that differ in s_i only the margins add up to
-   something that grows with v_0 and with -v_1. So the loss is at least f(M (1 - 2X)) with v_0 = M, v_1 = -M; other tokens
-   count as wrong in parts that add up to 1 over the two strings.
+   something that grows with v_0 and with -v_1. So the loss is at least f(M (1 - 2X)) with v_0 = M, v_1 = -M; other
+   tokens count as wrong in parts that add up to 1 over the two strings.
 2. For one step, one query token, and a, b the weights of the wanted key for s_i = 0, 1, the mean of X over the other
-   symbols is at least (X_t/(a + E) + Y_t/(b + E))/4, where X_t and Y_t sum the weights x, y that the data tokens have if
-   their symbol is 1, 0 (tokens of fixed symbol, and those of A and B, count double), and E the same over all tokens and
-   relations ever seen by that query. (1/(a + D) is convex in the weight D of the rest, whose mean is at most E.)
-3. If E <= kappa min(a, b) for a query, h = kappa/(1 + kappa), it loses a factor 1 - h at most against X_t/a + Y_t/b. If
-   not, say E > kappa b and b <= a: every token and relation has probability at least W, and the mean of Y_t is at least
-   a y; with q = Y/E four times the mean of X is at least W (1-q) (E/a)/(1 + E/a) + h (theta y a/E + (1-theta) W q), hence
-   at least `min((1-theta) h W, 2 sqrt(theta h y W) - theta h y)` for any theta. That is g for
-   `h = g/W + g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
-4. What is linear, `sum omega exp(-gap)`, is at least `sum mu (1 + gamma) - P`, mu = omega exp(-gamma), for any costs gamma,
-   with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the two keys: a
-   point of a diamond of size 2 M^2 for each pair. For repeats of the query token (source i-1, output i-1) under free
-   queries the mean over the query token is bilinear in (q_0, q_1) and (k_0, k_1), so largest at corners.
+   symbols is at least (X_t/(a + E) + Y_t/(b + E))/4, where X_t and Y_t sum the weights x, y that the data tokens have
+   if their symbol is 1, 0 (tokens of fixed symbol, and those of A and B, count double), and E the same over all
+   tokens and relations ever seen by that query. (1/(a + D) is convex in the weight D of the rest, whose mean is at
+   most E.)
+3. If E <= kappa min(a, b) for a query, h = kappa/(1 + kappa), it loses a factor 1 - h at most against X_t/a + Y_t/b.
+   If not, say E > kappa b and b <= a: every token and relation has probability at least W, and the mean of Y_t is at
+   least a y; with q = Y/E four times the mean of X is at least W (1-q) (E/a)/(1 + E/a) + h (theta y a/E + (1-theta) W
+   q), hence at least `min((1-theta) h W, 2 sqrt(theta h y W) - theta h y)` for any theta. That is g for `h = g/W +
+   g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
+4. What is linear, `sum omega exp(-gap)`, is at least `sum mu (1 + gamma) - P`, mu = omega exp(-gamma), for any costs
+   gamma, with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the
+   two keys: a point of a diamond of size 2 M^2 for each pair. For repeats of the query token (source i-1, output i-1)
+   under free queries the mean over the query token is bilinear in (q_0, q_1) and (k_0, k_1), so largest at corners.
 
 So X >= min(tau, linear part with the factors 1 - h), g = 4 tau.
 """
@@ -98,9 +99,9 @@ def check_minimiser_loss(inputs: object, evidence: object, claim: object) -> str
     if not decide(lambda: is_at_most(ball(excess), _excess(case)), "claim.excess_at_least", MOST_BITS):
         raise Rejected("claim.excess_at_least is more than the evidence proves")
     return (
-        f"With {len(case.row)} + {len(case.column)} frequency pairs and {'tied' if case.tied else 'free'} queries, every "
-        f"one-layer model with all parameters in [-M, M], M = {spell(case.bound)}, has a population loss over strings of "
-        f"length <= {case.length} of at least ln(1 + exp(-M)) + {spell(excess)}."
+        f"With {len(case.row)} + {len(case.column)} frequency pairs and {'tied' if case.tied else 'free'} queries, "
+        f"every one-layer model with all parameters in [-M, M], M = {spell(case.bound)}, has a population loss over "
+        f"strings of length <= {case.length} of at least ln(1 + exp(-M)) + {spell(excess)}."
     )
 
 
@@ -191,10 +192,7 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
 
 def _waves_sum(parts: Sequence[tuple[arb, list[tuple[arb, arb]]]]) -> list[acb]:
     size = len(parts[0][1])
-    return [
-        acb(total(weight * turned[f][0] for weight, turned in parts), total(weight * turned[f][1] for weight, turned in parts))
-        for f in range(size)
-    ]
+    return [acb(*(total(weight * turned[f][side] for weight, turned in parts) for side in (0, 1))) for f in range(size)]
 
 
 def _coupled(free: acb, wanted: acb, there: acb) -> arb:
