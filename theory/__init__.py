@@ -3,6 +3,8 @@
 from theory._balls import VacuousBallError as VacuousBallError
 from theory._balls import ball as ball
 from theory._balls import describe as describe
+from theory._balls import float_above as float_above
+from theory._balls import float_below as float_below
 from theory._balls import require_width as require_width
 from theory._balls import working_precision as working_precision
 from theory._ceiling import Ceiling as Ceiling
@@ -100,6 +102,15 @@ from theory._minimiser_setting import MinimiserStep as MinimiserStep
 from theory._minimiser_setting import Queries as Queries
 from theory._minimiser_setting import minimiser_paper_length as minimiser_paper_length
 from theory._minimiser_setting import minimiser_step as minimiser_step
+from theory._population_bounds import population_excess_bounds as population_excess_bounds
+from theory._population_loss import ENUMERATED_IN_SAMPLE as ENUMERATED_IN_SAMPLE
+from theory._population_loss import LONGEST_ENUMERATION as LONGEST_ENUMERATION
+from theory._population_loss import HeadWeights as HeadWeights
+from theory._population_loss import PopulationLoss as PopulationLoss
+from theory._population_loss import WeightedStrings as WeightedStrings
+from theory._population_loss import every_string as every_string
+from theory._population_loss import sampled_strings as sampled_strings
+from theory._population_loss import turns_modulo_one as turns_modulo_one
 from theory._relations import HIROPE_WINDOW as HIROPE_WINDOW
 from theory._relations import RELATIONS as RELATIONS
 from theory._relations import Position as Position
