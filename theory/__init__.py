@@ -90,6 +90,7 @@ from theory._minimiser_length import limit_failure as limit_failure
 from theory._minimiser_length import limit_solution as limit_solution
 from theory._minimiser_length import position_only as position_only
 from theory._minimiser_length import solution_length as solution_length
+from theory._minimiser_length import tied_failure_bound as tied_failure_bound
 from theory._minimiser_length import tied_threshold as tied_threshold
 from theory._minimiser_program import WorstCaseGap as WorstCaseGap
 from theory._minimiser_program import closed_form_amplitudes as closed_form_amplitudes

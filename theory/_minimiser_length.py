@@ -31,6 +31,7 @@ from flint import arb
 from scipy.optimize import linprog
 
 from theory._balls import ball, working_precision
+from theory._closed_forms import BALL_VOLUME
 from theory._errors import InputError, require_at_least
 from theory._grid_score import Amplitude, GridScore
 from theory._length_scan import LengthBound, SingleFlip, StepRange, exact_length
@@ -190,6 +191,21 @@ def tied_threshold(setting: MinimiserSetting, length: int | None = None) -> Mini
         return MinimiserThreshold(target, high, None, None, True)
     fails = _closed_form_length(setting, low, target).fails
     return MinimiserThreshold(target, high, low if fails is not None else None, fails, False)
+
+
+def tied_failure_bound(setting: MinimiserSetting, length: int | None = None) -> arb:
+    """Ball above the probability, over uniform frequencies, that the closed form fails on a string up to the length
+    (default floor(L^(sqrt(d)/2))); may exceed 1.
+
+    With eta = ln(length+1)/(2 M^2), all strings are copied if C(k) >= eta for 1 <= k < length and the row gap is at
+    least eta: the wrong weights then sum to less than 1 (see `_failure_probability`; b-a-1 = 1, so outputs stand at
+    distances 0 .. 2-length). The row gap is at least sum (1 - cos), so each of these `length` events fails with
+    probability at most the volume of a ball of radius sqrt(eta/8) in d/4 dimensions.
+    """
+    target = setting.paper_length if length is None else require_at_least("length", length, 1)
+    with working_precision(PRECISION):
+        eta = ball(target + 1).log() / ball(setting.scale)
+        return target * BALL_VOLUME.ball(m=setting.d // 4, delta=eta)
 
 
 def limit_failure(setting: MinimiserSetting, limit: int = 1_000_000) -> LimitFailure | None:
