@@ -19,9 +19,13 @@ Write X for the attention on tokens that answer wrongly, as a mean over n, strin
    q), hence at least `min((1-theta) h W, 2 sqrt(theta h y W) - theta h y)` for any theta. That is g for `h = g/W +
    g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
 4. What is linear, `sum omega exp(-gap)`, is at least `sum mu (1 + gamma) - P`, mu = omega exp(-gamma), for any costs
-   gamma, with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the
-   two keys: a point of a diamond of size 2 M^2 for each pair. For repeats of the query token (source i-1, output i-1)
-   under free queries the mean over the query token is bilinear in (q_0, q_1) and (k_0, k_1), so largest at corners.
+   gamma, with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the two
+   keys: a point of a diamond of size 2 M^2 for each pair. For repeats of the query token c (source i-1, output i-1)
+   under free queries let W, R be the means over c of the (A, B) of (q_c, k_other) and (q_c, k_c): the mean gap is
+   linear in W and R, and free gaps have (W + R)/2. A linear function of q and k is largest at corners, where each (A +
+   i B)/(2 M^2) is a power of i, with the product of the two of W equal to that of R; so a pair's part `w_A W_A + r_A R_A
+   + w_B W_B + r_B R_B` is at most `max(|w_A| + |r_A|, |w_B| + |r_B|)`: if all four powers are real or all imaginary
+   that is plain; if those of W are real and those of R imaginary, W or R vanishes; else all parts are +-1/2.
 
 So X >= min(tau, linear part with the factors 1 - h), g = 4 tau.
 """
@@ -32,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import acb, arb
+from flint import arb
 
 from proofs_check.verify._balls import ball, decide, is_at_most, total
 from proofs_check.verify._document import (
@@ -184,31 +188,15 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
             chosen[relation] = chosen.get(relation, arb(0)) + weight
     if not repeats:
         return largest(waves, plain)
-    free = weighted(waves, plain)
-    wanted = _waves_sum([(weight, waves.at(WANTED)) for weight in repeats.values()])
-    there = _waves_sum([(weight, waves.at(relation)) for relation, weight in repeats.items()])
-    return total(_coupled(acb(*f), w, r) for f, w, r in zip(free, wanted, there, strict=True))
-
-
-def _waves_sum(parts: Sequence[tuple[arb, list[tuple[arb, arb]]]]) -> list[acb]:
-    size = len(parts[0][1])
-    return [acb(*(total(weight * turned[f][side] for weight, turned in parts) for side in (0, 1))) for f in range(size)]
-
-
-def _coupled(free: acb, wanted: acb, there: acb) -> arb:
-    """The largest mean over c of `q_c . (free (k_0 + k_1)/2 + wanted k_other - there k_c)` for one pair, in units of
-    2 M^2: for keys at corners of the square, and queries at the best of their own, all of size M.
-
-    A complex number z = a + i b stands for `a A + b B`; then `z k` holds the coefficients of the query.
-    """
-    best = arb(0)
-    corners = [acb(x, y) for x in (1, -1) for y in (1, -1)]
-    for zero in corners:
-        for one in corners:
-            mean = free * (zero + one) / 2
-            sides = (mean + wanted * one - there * zero, mean + wanted * zero - there * one)
-            best = larger(best, total(abs(side.real) + abs(side.imag) for side in sides) / 4)
-    return best
+    result = arb(0)
+    for f, free in enumerate(weighted(waves, plain)):
+        sides = []
+        for side in (0, 1):
+            wanted = total(weight * waves.at(WANTED)[f][side] for weight in repeats.values())
+            there = total(weight * waves.at(relation)[f][side] for relation, weight in repeats.items())
+            sides.append(abs(free[side] / 2 + wanted) + abs(free[side] / 2 - there))
+        result += larger(*sides)
+    return result
 
 
 def _read(inputs: object, evidence: object) -> _Case:
