@@ -32,6 +32,7 @@ from theory import (
     describe,
     draw_grid_frequencies,
     grid_frequencies_document,
+    integer_floor,
     limit_failure,
     loss_lower_bound,
     population_excess_bounds,
@@ -146,10 +147,9 @@ def limit_failure_certificate(out: Path, name: str, setting: MinimiserSetting, f
 def loss_certificate(out: Path, name: str, bound: LossBound) -> str:
     """Write the `minimiser-loss` certificate; returns the file's name."""
     setting, evidence = bound.setting, bound.evidence
-    costs = [[asker, kind, row, column, str(c)] for (asker, kind, (row, column)), c in evidence.costs.items()]
-    kinds = {(asker, relation): kind for asker, kind, relation in evidence.costs}
+    costs = [[asker, kind, *relation, str(cost)] for (asker, kind, relation), cost in evidence.costs.items()]
     same = [
-        [asker, kinds[asker, relation], *relation, str(cost)]
+        [asker, "mean", *relation, str(cost)]
         for asker, by_relation in evidence.same.items()
         for relation, cost in by_relation.items()
     ]
@@ -170,7 +170,7 @@ def rounded(value: arb, *, up: bool) -> Fraction:
     """A multiple of 2^-64 below the ball, or above it."""
     if up:
         return -rounded(-value, up=False)
-    return Fraction(int((value * arb(2) ** CLAIM_BITS).lower().floor().unique_fmpz()), 2**CLAIM_BITS)
+    return Fraction(integer_floor(value * arb(2) ** CLAIM_BITS), 2**CLAIM_BITS)
 
 
 def _significant(value: arb) -> Fraction:
@@ -221,8 +221,8 @@ def _tied_threshold(parameters: MinimiserParameters) -> Claim:
         method="float+bound",
         status=status,
         expected="PROVED",
-        statement=f"Under tied queries, in each of {parameters.where}, there is an M_0 such that for every M >= M_0 the "
-        f"limit point of the minimisers copies every string of length <= floor(L^(sqrt(d)/2)) = {target}. "
+        statement=f"Under tied queries, in each of {parameters.where}, there is an M_0 such that for every M >= M_0 "
+        f"the limit point of the minimisers copies every string of length <= floor(L^(sqrt(d)/2)) = {target}. "
         "(That the minimisers at finite M do is shown for the closed form only.)",
         figures={"length": target, "draws": results, "rho": INDEPENDENT},
     )
@@ -381,9 +381,9 @@ def _failure_frequency(parameters: MinimiserParameters) -> Claim:
         method="sampled",
         status="REFUTED" if refuted else "UNDECIDED",
         expected="UNDECIDED",
-        statement=f"At M = {COUNTED_M} (d = {parameters.d}, L = {parameters.length}, a = {parameters.a}), the closed form "
-        f"fails on some string of length <= {first.paper_length} with a probability over the frequencies of at most the "
-        f"separation bound {describe(bound, 3)}. Counted in {COUNTED_DRAWS} draws, so never called proved here.",
+        statement=f"At M = {COUNTED_M} (d = {parameters.d}, L = {parameters.length}, a = {parameters.a}), the closed "
+        f"form fails on some string of length <= {first.paper_length} with a probability over the frequencies of at "
+        f"most the separation bound {describe(bound, 3)}. Counted in {COUNTED_DRAWS} draws, so never called proved here.",
         figures={
             "M": str(COUNTED_M),
             "draws": COUNTED_DRAWS,

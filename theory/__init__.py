@@ -5,6 +5,7 @@ from theory._balls import ball as ball
 from theory._balls import describe as describe
 from theory._balls import float_above as float_above
 from theory._balls import float_below as float_below
+from theory._balls import integer_floor as integer_floor
 from theory._balls import require_width as require_width
 from theory._balls import working_precision as working_precision
 from theory._ceiling import Ceiling as Ceiling

@@ -7,11 +7,11 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
 *Derivation.* Fix a step t = (n, i) and the query token c.
 
 1. *Jensen.* f is convex and decreasing, so the loss is at least f of the mean margin. Write the rest (everything but
-   the wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For the
-   two strings that differ in s_i only, the margins add up to `p (v_0 - r) + p' (r - v_1)`, p = a/(a+D), p' = b/(b+D),
-   which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be assumed,
-   and the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v counts as wrong
-   with the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
+   the wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For
+   the two strings that differ in s_i only, the margins add up to `p (v_0 - r) + p' (r - v_1)`, p = a/(a+D), p' =
+   b/(b+D), which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be
+   assumed, and the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v
+   counts as wrong with the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
 2. *Averaging over strings.* x_j, y_j: the weight of token j if its symbol is 1, 0. Given that j is wrong, D is at most
    X_t + Y_t on average, where X_t (Y_t) sums the x_j (y_j) of the data tokens with free symbols, and twice the part
    wrong for s_i = 0 (1) of the weight of each token that is there for every string: those of A and B, and the repeats
@@ -30,17 +30,17 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
          W (1-q) e/(1+e) + h (theta y/e + (1-theta) W q)  >=  min((1-theta) h W, 2 sqrt(theta h y W) - theta h y),
 
      since it is linear in q. For a wish g <= W it is at least g if `h = g/W + g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
-4. *Linear part.* What remains is a sum of `omega exp(-g)`, g linear in the products of queries and keys. For any costs
-   gamma, `exp(-g) >= exp(-gamma) (1 + gamma - g)`, so the sum is at least `sum mu (1 + gamma) - P`, mu = omega
-   exp(-gamma), P the largest `sum mu g` over the box. B_b, and any token if queries are tied, has the mean of its two gaps
-   (0 wanted and 1 wrong, 1 wanted and 0 wrong), that of the key (k_0 + k_1)/2: a point of a diamond for each pair. For c
-   = 0, 1 under free queries let W and R be the means over c of the (A, B) of (q_c, k_other) and of (q_c, k_c). The mean
-   gap over c is `W at w - R at r` where the other symbol is wanted, `R at w - W at r` where c is. Repeats of c are wrong
-   in the first case only. In units of 2 M^2 a linear functional of (W, R) is at most `max(|w_A| + |r_A|, |w_B| +
-   |r_B|)`, pair by pair. For at corners q_c = M i^m (1 + i), k_x = M i^n (1 + i), the products (A + i B)/(2 M^2) are
-   powers of i, p p' for W and s s' for R, with p p' = s s'. If all four are real or all imaginary, the value is at most
-   one of the two; if p, p' are real and s, s' imaginary, or the other way, p p' = s s' makes one of the two means
-   vanish; else each mean has parts +-1/2, and the value is at most a mean of the two.
+4. *Linear part.* What remains is a sum of `omega exp(-g)`, g linear in the products of queries and keys. For any
+   costs gamma, `exp(-g) >= exp(-gamma) (1 + gamma - g)`, so the sum is at least `sum mu (1 + gamma) - P`, mu = omega
+   exp(-gamma), P the largest `sum mu g` over the box. B_b, and any token if queries are tied, has the mean of its two
+   gaps (0 wanted and 1 wrong, 1 wanted and 0 wrong), that of the key (k_0 + k_1)/2: a point of a diamond for each
+   pair. For c = 0, 1 under free queries let W and R be the means over c of the (A, B) of (q_c, k_other) and of (q_c,
+   k_c). The mean gap over c is `W at w - R at r` where the other symbol is wanted, `R at w - W at r` where c is.
+   Repeats of c are wrong in the first case only. In units of 2 M^2 a linear functional of (W, R) is at most
+   `max(|w_A| + |r_A|, |w_B| + |r_B|)`, pair by pair. For at corners q_c = M i^m (1 + i), k_x = M i^n (1 + i), the
+   products (A + i B)/(2 M^2) are powers of i, p p' for W and s s' for R, with p p' = s s'. If all four are real or
+   all imaginary, the value is at most one of the two; if p, p' are real and s, s' imaginary, or the other way, p p' =
+   s s' makes one of the two means vanish; else each mean has parts +-1/2, and the value is at most a mean of the two.
 5. *The wish.* If some query is diluted, it costs tau = g/4 by itself; if none is, the linear part remains. So
    T = min(tau, linear part), where each query's part has its own factor 1 - h.
 
@@ -277,6 +277,18 @@ class _Problem:
         sides = [[abs(x) + abs(y) for x, y in zip(*pair, strict=True)] for pair in zip(other, same, strict=True)]
         return total(a.max(b) for a, b in sides)
 
+    def coupled_part(self, multipliers: Mapping[Term, float]) -> float:
+        """sum mu (1 + ln(omega/mu)) - P over the askers 0 and 1, in floats."""
+        with working_precision(64):
+            used = {term: mu for term, mu in multipliers.items() if mu > 0}
+            value = sum(mu * (1 + log(float(self.weights[term]) / mu)) for term, mu in used.items())
+            return value - float(self.largest({term: arb(mu) for term, mu in used.items()}).mid())
+
+    def largest_gap(self, term: Term) -> float:
+        """A number that no gap of the term exceeds."""
+        waves = (*self.coefficients.waves(WANTED), *self.coefficients.waves(term[2]))
+        return 1.0 + float(self.setting.scale) * sum(max(abs(float(x)), abs(float(y))) for x, y in waves)
+
     def position_costs(
         self, weights: Mapping[Asker, Mapping[GridRelation, Fraction]]
     ) -> dict[Asker, dict[GridRelation, float]]:
@@ -327,8 +339,8 @@ def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
 
 
 def _same_weights(setting: MinimiserSetting) -> dict[Asker, dict[GridRelation, Fraction]]:
-    """The weights of the sum that y bounds: the probability of a token at a relation that may have either symbol, for one
-    query; each of 0 and 1 asks half the time. Where only repeats exist (L = 2, free queries) they count double.
+    """The weights of the sum that y bounds: the probability of a token at a relation that may have either symbol, for
+    one query; each of 0 and 1 asks half the time. Where only repeats exist (L = 2, free queries) they count double.
     """
     weights: dict[Asker, dict[GridRelation, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     for step in setting.steps():
@@ -411,8 +423,13 @@ def _coupled_costs(problem: _Problem, costs: Mapping[Term, float]) -> dict[Term,
         best = min(best, float(weights @ np.exp(-np.maximum(points[-1], -600))))
         if best <= unit * solved.fun * (1 + CUT_GAP):
             break
-    ratios = np.log(weights) - np.log(np.maximum(multipliers, NEGLIGIBLE * unit))
-    return {term: float(max(0.0, ratio)) for term, ratio in zip(terms, ratios, strict=True)}
+    if problem.coupled_part(dict(zip(terms, multipliers.tolist(), strict=True))) <= 0:
+        multipliers = np.zeros(len(terms))
+    # A cost that no gap exceeds makes a term harmless.
+    return {
+        term: max(0.0, log(weight / mu)) if mu > NEGLIGIBLE * unit else problem.largest_gap(term)
+        for term, weight, mu in zip(terms, weights.tolist(), multipliers.tolist(), strict=True)
+    }
 
 
 def _coupled_programme(

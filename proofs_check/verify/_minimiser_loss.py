@@ -19,20 +19,21 @@ Write X for the attention on tokens that answer wrongly, as a mean over n, strin
    q), hence at least `min((1-theta) h W, 2 sqrt(theta h y W) - theta h y)` for any theta. That is g for `h = g/W +
    g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
 4. What is linear, `sum omega exp(-gap)`, is at least `sum mu (1 + gamma) - P`, mu = omega exp(-gamma), for any costs
-   gamma, with P the largest `sum mu gap` over the box. Free tokens have a mean gap of one query and the mean of the two
-   keys: a point of a diamond of size 2 M^2 for each pair. For repeats of the query token c (source i-1, output i-1)
-   under free queries let W, R be the means over c of the (A, B) of (q_c, k_other) and (q_c, k_c): the mean gap is
-   linear in W and R, and free gaps have (W + R)/2. A linear function of q and k is largest at corners, where each (A +
-   i B)/(2 M^2) is a power of i, with the product of the two of W equal to that of R; so a pair's part `w_A W_A + r_A R_A
-   + w_B W_B + r_B R_B` is at most `max(|w_A| + |r_A|, |w_B| + |r_B|)`: if all four powers are real or all imaginary
-   that is plain; if those of W are real and those of R imaginary, W or R vanishes; else all parts are +-1/2.
+   gamma, with P the largest `sum mu gap` over the box. The mean of the two gaps of one query (0 wanted and 1 wrong, 1
+   wanted and 0 wrong) is that of the mean key: a point of a diamond of size 2 M^2 for each pair. For the queries c = 0
+   and 1 under free queries let W and R be the means over c of the (A, B) of (q_c, k_other) and of (q_c, k_c). The mean
+   gap over c is W at w less R at r where the other symbol is wanted, R at w less W at r where c is; repeats of c are
+   wrong in the first case only. A linear function of q and k is largest at corners, where each (A + i B)/(2 M^2) is a
+   power of i, and the product of the two of W equals that of R; so `w_A W_A + r_A R_A + w_B W_B + r_B R_B` of a pair is
+   at most `max(|w_A| + |r_A|, |w_B| + |r_B|)`: if all four powers are real or all imaginary that is plain; if those of
+   W are real and those of R imaginary, or the other way, W or R vanishes; else all parts are +-1/2.
 
 So X >= min(tau, linear part with the factors 1 - h), g = 4 tau.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -56,10 +57,9 @@ from proofs_check.verify._minimiser_gap import (
     largest,
     read_relation,
     read_training_length,
-    weighted,
 )
 
-#: Who asks; whether the wrong token repeats the query token; where it stands.
+#: Who asks; which symbol is wanted (the mean of both, the query token or the other one); where the wrong token stands.
 Term = tuple[str, str, Relation]
 
 #: Most bits that the comparison may take.
@@ -157,44 +157,32 @@ def _least_probability(case: _Case, asker: str) -> Fraction:
 
 
 def _same_symbol(case: _Case, waves: Waves, scale: arb, asker: str) -> arb:
-    """y: a bound from below of the mean of the sum of exp(-gap) over tokens of one symbol.
-
-    A step has probability 1/(L n), of which the weights omega hold half; each of 0 and 1 asks in half of the steps;
-    repeats, used where nothing else is seen, count double.
-    """
-    chosen = _same_terms(case.weights, asker)
-    times = 1 if asker == "data" and chosen[0][1] == "free" else 2
+    """y: a bound from below of the mean of the sum of exp(-gap) over tokens of one symbol."""
     multipliers, value = {}, arb(0)
-    for _, kind, relation in chosen:
+    for relation, weight in _same_weights(case.length, case.tied, asker).items():
         cost = ball(case.same[asker][relation])
-        multipliers[relation] = times * ball(case.weights[asker, kind, relation]) * (-cost).exp()
+        multipliers[relation] = ball(weight) * (-cost).exp()
         value += multipliers[relation] * (1 + cost)
     return value - scale * largest(waves, multipliers)
 
 
-def _same_terms(weights: Mapping[Term, Fraction], asker: str) -> list[Term]:
-    own = [term for term in weights if term[0] == asker]
-    free = [term for term in own if term[1] == "free"]
-    return free if asker == "data" and free else own
-
-
 def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> arb:
     """P of one asker, in units of 2 M^2."""
-    plain: dict[Relation, arb] = {}
-    repeats: dict[Relation, arb] = {}
-    for (who, kind, relation), weight in multipliers.items():
-        if who == asker:
-            chosen = repeats if kind == "repeat" and asker == "data" else plain
-            chosen[relation] = chosen.get(relation, arb(0)) + weight
-    if not repeats:
-        return largest(waves, plain)
+    own = {(kind, relation): weight for (who, kind, relation), weight in multipliers.items() if who == asker}
+    if asker != "data":
+        return largest(waves, {relation: weight for (_, relation), weight in own.items()})
+    wanted = waves.at(WANTED)
+    turned = [(kind, weight, waves.at(relation)) for (kind, relation), weight in own.items()]
     result = arb(0)
-    for f, free in enumerate(weighted(waves, plain)):
+    for f in range(len(wanted)):
         sides = []
         for side in (0, 1):
-            wanted = total(weight * waves.at(WANTED)[f][side] for weight in repeats.values())
-            there = total(weight * waves.at(relation)[f][side] for relation, weight in repeats.items())
-            sides.append(abs(free[side] / 2 + wanted) + abs(free[side] / 2 - there))
+            # Coefficients of W and R: the wanted key's turn for the kind that has it wanted, less the wrong one's.
+            parts = {"other": arb(0), "same": arb(0)}
+            for kind, weight, there in turned:
+                parts[kind] += weight * wanted[f][side]
+                parts["same" if kind == "other" else "other"] -= weight * there[f][side]
+            sides.append(abs(parts["other"]) + abs(parts["same"]))
         result += larger(*sides)
     return result
 
@@ -214,29 +202,50 @@ def _read(inputs: object, evidence: object) -> _Case:
     weights = _weights(length, tied)
     costs = _read_costs(given["costs"], list(weights))
     same: dict[str, dict[Relation, Fraction]] = {}
-    wanted = [term for asker in sorted({term[0] for term in weights}) for term in _same_terms(weights, asker)]
-    for (asker, _, relation), cost in _read_costs(given["same"], wanted).items():
+    askers = sorted({term[0] for term in weights})
+    chosen = [(asker, "mean", relation) for asker in askers for relation in _same_weights(length, tied, asker)]
+    for (asker, _, relation), cost in _read_costs(given["same"], chosen).items():
         same.setdefault(asker, {})[relation] = cost
     return _Case(row, column, length, bound, tied, weights, wish, costs, same)
+
+
+def _occurrences(length: int, tied: bool) -> Iterator[tuple[str, Relation, bool, Fraction]]:
+    """Every wrong token of every step: who asks, where it stands, whether it repeats c, the step's probability.
+
+    A relation (-1, k) or (0, k) occurs at most once in each step; the tokens with the symbol of the query token
+    s_(i-1), for i > 1, are (-1, -1) and (0, 0).
+    """
+    for n in range(2, length + 1):
+        for step in range(1, n + 1):
+            asker = "any" if tied else "last" if step == 1 else "data"
+            seen = [(-1, k) for k in range(1 - step, n - step + 1) if k != 0]
+            for relation in seen + [(0, k) for k in range(2 - step, 1)]:
+                yield asker, relation, step > 1 and relation in ((-1, -1), (0, 0)), Fraction(1, length * n)
 
 
 def _weights(length: int, tied: bool) -> dict[Term, Fraction]:
     """omega: half the probability of the steps at which a wrong token stands at a relation.
 
-    A relation (-1, k) or (0, k) occurs once in each step with i + k (i - 1 + k) in range; those with the symbol of
-    the query token s_(i-1), for i > 1, are (-1, -1) and (0, 0).
+    For the queries 0 and 1 it is shared by the two symbols that can be wanted, but for a repeat of c, wrong for one.
     """
     weights: dict[Term, Fraction] = {}
-    for n in range(2, length + 1):
-        half = Fraction(1, 2 * length * n)
-        for step in range(1, n + 1):
-            asker = "any" if tied else "last" if step == 1 else "data"
-            seen = [(-1, k) for k in range(1 - step, n - step + 1) if k != 0]
-            seen += [(0, k) for k in range(2 - step, 1)]
-            for relation in seen:
-                repeated = step > 1 and relation in ((-1, -1), (0, 0))
-                term = (asker, "repeat" if repeated else "free", relation)
-                weights[term] = weights.get(term, Fraction(0)) + half
+    for asker, relation, repeated, probability in _occurrences(length, tied):
+        kinds = ("mean",) if asker != "data" else ("other",) if repeated else ("other", "same")
+        for kind in kinds:
+            term = (asker, kind, relation)
+            weights[term] = weights.get(term, Fraction(0)) + probability / (2 * len(kinds))
+    return weights
+
+
+def _same_weights(length: int, tied: bool, asker: str) -> dict[Relation, Fraction]:
+    """Probabilities, for one query, of a token of a symbol that may be either: repeats do not count for the queries 0
+    and 1, each of which asks half the time, but for L = 2, where nothing else is seen; a repeat counts double.
+    """
+    weights: dict[Relation, Fraction] = {}
+    for who, relation, repeated, probability in _occurrences(length, tied):
+        if who == asker and (asker != "data" or length == 2 or not repeated):
+            part = probability / 2 if asker == "data" and not repeated else probability
+            weights[relation] = weights.get(relation, Fraction(0)) + part
     return weights
 
 
@@ -249,7 +258,7 @@ def _read_costs(value: object, terms: Sequence[Term]) -> dict[Term, Fraction]:
         if len(entry) != 5:
             raise Rejected("an entry of the costs is not [asker, kind, row, column, cost]")
         asker = require_choice(entry[0], "an asker", ("last", "data", "any"))
-        kind = require_choice(entry[1], "a kind", ("free", "repeat"))
+        kind = require_choice(entry[1], "a kind", ("mean", "other", "same"))
         term = (asker, kind, read_relation(entry[2:4], "the costs"))
         cost = require_rational(entry[4], "a cost")
         if term not in allowed or term in costs or cost < 0:
