@@ -26,6 +26,7 @@ from proofs_check._theorem_4_1 import (
     theorem_d,
     universal_claims,
 )
+from proofs_check._theorem_4_2 import MinimiserParameters, minimiser_claims
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
 
 #: Where certificates and weights go below the output directory.
@@ -108,6 +109,8 @@ def run_check(
         for rho in parameters.rhos:
             of_rho = budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
             tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
+        minimisers = MinimiserParameters(parameters.a, parameters.draws, parameters.seed, directory / CERTIFICATES)
+        tasks += minimiser_claims(minimisers)
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
         if out is not None:
             document = json.dumps(check_document(parameters, claims), indent=1)

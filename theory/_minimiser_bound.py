@@ -6,16 +6,16 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
 
 *Derivation.* Fix a step t = (n, i) and the query token c.
 
-1. *Jensen.* f is convex and decreasing, so the loss is at least f of the mean margin. Write the rest (everything but the
-   wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For the
-   two strings that differ in s_i only, the margins add up to `p (v_0 - r) + p' (r - v_1)`, p = a/(a+D), p' = b/(b+D),
-   which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be assumed, and
-   the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v counts as wrong with
-   the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
+1. *Jensen.* f is convex and decreasing, so the loss is at least f of the mean margin. Write the rest (everything but
+   the wanted key) as total weight D with mean value r, the wanted key's weight as a if s_i = 0 and b if s_i = 1. For
+   the two strings that differ in s_i only, the margins add up to `p (v_0 - r) + p' (r - v_1)`, p = a/(a+D), p' =
+   b/(b+D), which does not decrease in v_0 nor in -v_1 (r holds a part of each at most 1). So v_0 = M, v_1 = -M may be
+   assumed, and the mean margin is M (1 - 2 E X), X the attention on wrong tokens; a token of A or B with value v
+   counts as wrong with the part (1 - v/M)/2 if s_i = 0 and (1 + v/M)/2 if s_i = 1.
 2. *Averaging over strings.* x_j, y_j: the weight of token j if its symbol is 1, 0. Given that j is wrong, D is at most
    X_t + Y_t on average, where X_t (Y_t) sums the x_j (y_j) of the data tokens with free symbols, and twice the part
-   wrong for s_i = 0 (1) of the weight of each token that is there for every string: those of A and B, and the repeats of
-   c. Since 1/(a + D) is convex in D,
+   wrong for s_i = 0 (1) of the weight of each token that is there for every string: those of A and B, and the repeats
+   of c. Since 1/(a + D) is convex in D,
 
        E[X | t, c]  >=  (X_t/(a + E) + Y_t/(b + E)) / 4,    E >= X_t + Y_t.
 
@@ -24,24 +24,29 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
    - E <= kappa min(a, b): the mean of the right side is at least (1 - h)/4 times that of X_t/a + Y_t/b.
    - E > kappa b, b <= a say. Each token and relation occurs with probability at least W, so the means of X_t, Y_t are
      at least W X and W Y; the mean of Y_t is also at least a y, where y bounds the mean of the sum of exp(-gap) over
-     tokens of *one* symbol, which have one query and one key: a linear part as in 4. With q = Y/E, e = E/a and any theta
-     in [0, 1] four times the mean is at least
+     tokens of *one* symbol, which have one query and one key: a linear part as in 4. With q = Y/E, e = E/a and any
+     theta in [0, 1] four times the mean is at least
 
          W (1-q) e/(1+e) + h (theta y/e + (1-theta) W q)  >=  min((1-theta) h W, 2 sqrt(theta h y W) - theta h y),
 
      since it is linear in q. For a wish g <= W it is at least g if `h = g/W + g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
-4. *Linear part.* What remains is a sum of `omega_r exp(-g_r)`, g_r linear in the products of queries and keys. For any
-   costs gamma_r, `exp(-g) >= exp(-gamma) (1 + gamma - g)`, so the sum is at least `sum mu_r (1 + gamma_r) - P`, mu_r =
-   omega_r exp(-gamma_r), P the largest `sum mu_r g_r` over the box. For free tokens the two gaps (0 wanted and 1 wrong,
-   1 wanted and 0 wrong) have the mean of the one key (k_0 + k_1)/2: pairs (A, B) in a diamond. A repeat of c is wrong
-   only where the other symbol is wanted; there the mean over c couples q_0, q_1, k_0, k_1 (under tied queries it does
-   not), and P is found by going through the corners of (k_0, k_1), pair by pair.
+4. *Linear part.* What remains is a sum of `omega exp(-g)`, g linear in the products of queries and keys. For any
+   costs gamma, `exp(-g) >= exp(-gamma) (1 + gamma - g)`, so the sum is at least `sum mu (1 + gamma) - P`, mu = omega
+   exp(-gamma), P the largest `sum mu g` over the box. B_b, and any token if queries are tied, has the mean of its two
+   gaps (0 wanted and 1 wrong, 1 wanted and 0 wrong), that of the key (k_0 + k_1)/2: a point of a diamond for each
+   pair. For c = 0, 1 under free queries let W and R be the means over c of the (A, B) of (q_c, k_other) and of (q_c,
+   k_c). The mean gap over c is `W at w - R at r` where the other symbol is wanted, `R at w - W at r` where c is.
+   Repeats of c are wrong in the first case only. In units of 2 M^2 a linear functional of (W, R) is at most
+   `max(|w_A| + |r_A|, |w_B| + |r_B|)`, pair by pair. For at corners q_c = M i^m (1 + i), k_x = M i^n (1 + i), the
+   products (A + i B)/(2 M^2) are powers of i, p p' for W and s s' for R, with p p' = s s'. If all four are real or
+   all imaginary, the value is at most one of the two; if p, p' are real and s, s' imaginary, or the other way, p p' =
+   s s' makes one of the two means vanish; else each mean has parts +-1/2, and the value is at most a mean of the two.
 5. *The wish.* If some query is diluted, it costs tau = g/4 by itself; if none is, the linear part remains. So
    T = min(tau, linear part), where each query's part has its own factor 1 - h.
 
-The costs gamma come from a convex minimisation in floats (the position-only model with the least linear loss); any
-costs prove a bound. At the optimum the linear part loses nothing against position-only models. What is lost is the
-factor 1 - h, Jensen's inequality, and what coupled repeats could gain but do not.
+The costs gamma come from a convex minimisation in floats of the linear loss over the diamonds, or over the hull of (W,
+R), which is max(|W_A|, |R_A|) + max(|W_B|, |R_B|) <= 1; any costs prove a bound. What is lost against the true minimum
+is the factor 1 - h, Jensen's inequality, and what the hull holds beyond the choices of queries and keys.
 
 Method: ball. Cost: O(d L) ball operations.
 """
@@ -52,22 +57,23 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
 from math import exp, floor, log
 from typing import Literal
 
 import numpy as np
-from flint import acb, arb
-from scipy.optimize import minimize
+from flint import arb
+from jaxtyping import Float64
+from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 
-from theory._balls import ball, float_below, integer_floor, require_width, total, working_precision
+from theory._balls import ball, float_below, require_width, total, working_precision
 from theory._minimiser_program import PRECISION, GapCoefficients, closed_form_amplitudes
 from theory._minimiser_setting import WANTED, Asker, GridRelation, MinimiserSetting
 
-Kind = Literal["free", "repeat"]
+#: Which symbol is wanted: the mean of both, or the query token c itself, or the other one.
+Kind = Literal["mean", "same", "other"]
 
-#: A term of the linear part: who asks, whether the wrong token repeats the query token, its relation.
+#: A term of the linear part: who asks, which symbol is wanted, the relation of the wrong token.
 Term = tuple[Asker, Kind, GridRelation]
 
 #: Costs gamma are multiples of this.
@@ -78,6 +84,10 @@ WISH_BITS = 40
 
 #: Bisection steps, in the logarithm, for the best wish.
 WISH_STEPS = 60
+
+
+#: Rounds of cutting planes, the relative gap at which they end, and multipliers below which a term does not matter.
+CUT_ROUNDS, CUT_GAP, NEGLIGIBLE = 60, 1e-4, 1e-13
 
 
 @dataclass(frozen=True)
@@ -133,21 +143,16 @@ def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
     Cost: one bounded convex minimisation in floats for each asker, and about 100 times `certified_bound` at 64 bits.
     """
     problem = _Problem(setting)
-    costs = {term: _exact_cost(cost) for term, cost in problem.best_costs(problem.terms).items()}
+    found = problem.position_costs(problem.relation_weights)
+    start = {term: found[term[0]][term[2]] for term in problem.terms}
+    start |= _coupled_costs(problem, start)
+    costs = {term: _exact_cost(cost) for term, cost in start.items()}
     same = {
-        asker: {term[2]: _exact_cost(cost) for term, cost in problem.best_costs(problem.same_terms(asker)).items()}
-        for asker in setting.askers
+        asker: {relation: _exact_cost(cost) for relation, cost in own.items()}
+        for asker, own in problem.position_costs(problem.same_weights).items()
     }
-    # Where little else than repeats is seen, content tells a repeat from the wanted key better than any position does.
-    dropped = {
-        term: problem.largest_repeat_cost(term[2]) if term[0] == "data" and term[1] == "repeat" else
-        same[term[0]][term[2]]
-        for term in problem.terms
-    }  # fmt: skip
-    choices = [BoundEvidence(Fraction(0), chosen, same) for chosen in (costs, dropped)]
-    with working_precision(PRECISION):
-        best = max(choices, key=lambda evidence: problem.linear_part(evidence).mid())
-    return certified_bound(setting, replace(best, wish=_rounded_down(problem.best_wish(best))))
+    evidence = BoundEvidence(Fraction(0), costs, same)
+    return certified_bound(setting, replace(evidence, wish=_rounded_down(problem.best_wish(evidence))))
 
 
 def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence) -> LossBound:
@@ -198,20 +203,21 @@ class _Problem:
         self.coefficients = GapCoefficients(setting.frequencies)
         self.weights = _term_weights(setting)
         self.terms = sorted(self.weights)
+        self.same_weights = _same_weights(setting)
 
-    def same_terms(self, asker: Asker) -> list[Term]:
-        """The tokens that the bound of one symbol's sum counts: all, but the repeats where 0 and 1 ask by themselves
-        and there are others (for L = 2 there are none).
-        """
-        own = [term for term in self.terms if term[0] == asker]
-        free = [term for term in own if term[1] == "free"]
-        return free if asker == "data" and free else own
+    @property
+    def relation_weights(self) -> dict[Asker, dict[GridRelation, Fraction]]:
+        """omega by asker and relation, both kinds together."""
+        weights: dict[Asker, dict[GridRelation, Fraction]] = {asker: {} for asker in self.same_weights}
+        for (asker, _, relation), weight in self.weights.items():
+            weights[asker][relation] = weights[asker].get(relation, Fraction(0)) + weight
+        return weights
 
     def least_probability(self, asker: Asker) -> Fraction:
         """W: the least probability of a step with one query at which a given token stands at a given relation.
 
-        1/L^2 at step 1 (only strings of length L have a source L-1 columns away) and 1/(2 L^2) for each of 0 and 1. Under
-        tied queries a repeat counts half, its symbol being c; for L = 2 that is the least.
+        1/L^2 at step 1 (only strings of length L have a source L-1 columns away) and 1/(2 L^2) for each of 0 and 1.
+        Under tied queries a repeat counts half, its symbol being c; for L = 2 that is the least.
         """
         length = self.setting.length
         if asker == "any" and length == 2:
@@ -219,16 +225,12 @@ class _Problem:
         return Fraction(1, length**2 * (2 if asker == "data" else 1))
 
     def same(self, asker: Asker, evidence: BoundEvidence) -> arb:
-        """y of an asker. omega counts a step twice what the linear part does; one of the queries 0 and 1 has half of
-        that; where only repeats exist (L = 2) they count double.
-        """
-        terms = self.same_terms(asker)
-        double = 2 if asker == "data" and terms[0][1] == "free" else 1
+        """y of an asker."""
         multipliers, value = {}, arb(0)
-        for term in terms:
-            cost = ball(evidence.same[asker][term[2]])
-            multipliers[term[2]] = 2 * ball(self.weights[term]) / double * (-cost).exp()
-            value += multipliers[term[2]] * (1 + cost)
+        for relation, weight in self.same_weights[asker].items():
+            cost = ball(evidence.same[asker][relation])
+            multipliers[relation] = ball(weight) * (-cost).exp()
+            value += multipliers[relation] * (1 + cost)
         return value - ball(self.setting.scale) * self.coefficients.largest(multipliers)
 
     def factors(self, evidence: BoundEvidence) -> dict[Asker, arb]:
@@ -236,8 +238,7 @@ class _Problem:
         wish = 4 * ball(evidence.wish)
         return {
             asker: undiluted_factor(wish, ball(self.least_probability(asker)), self.same(asker, evidence))
-            for asker in self.setting.askers
-            if self.same_terms(asker)
+            for asker in self.same_weights
         }
 
     def linear_part(self, evidence: BoundEvidence) -> arb:
@@ -252,57 +253,55 @@ class _Problem:
 
     def largest(self, multipliers: Mapping[Term, arb]) -> arb:
         """P: the largest `sum mu g` over the box."""
-        free: dict[Asker, dict[GridRelation, arb]] = defaultdict(dict)
-        repeats: dict[GridRelation, arb] = {}
-        for (asker, kind, relation), multiplier in multipliers.items():
-            if kind == "repeat" and asker == "data":
-                repeats[relation] = multiplier
+        means: dict[Asker, dict[GridRelation, arb]] = defaultdict(dict)
+        coupled: dict[Term, arb] = {}
+        for term, multiplier in multipliers.items():
+            if term[1] == "mean":
+                means[term[0]][term[2]] = multiplier
             else:
-                # Under tied queries a repeat's mean over c is the gap of the one query and the mean key.
-                free[asker][relation] = free[asker].get(relation, arb(0)) + multiplier
-        alone = total(self.coefficients.largest(own) for asker, own in free.items() if asker != "data")
-        coupled = self._largest_coupled(free["data"], repeats) if repeats else self.coefficients.largest(free["data"])
-        return ball(self.setting.scale) * (alone + coupled)
+                coupled[term] = multiplier
+        alone = total(self.coefficients.largest(own) for own in means.values())
+        return ball(self.setting.scale) * (alone + self._largest_coupled(coupled))
 
-    def _largest_coupled(self, free: Mapping[GridRelation, arb], repeats: Mapping[GridRelation, arb]) -> arb:
-        """Over q_0, q_1, k_0, k_1, in units of 2 M^2: the mean over c of the free gaps of (q_c, (k_0 + k_1)/2) and
-        of the repeats' `score(q_c, k_other, w) - score(q_c, k_c, r)`.
+    def _largest_coupled(self, multipliers: Mapping[Term, arb]) -> arb:
+        """P of the askers 0 and 1 under free queries, in units of 2 M^2."""
+        wanted = self.coefficients.waves(WANTED)
+        # By pair: the coefficients of W_A, W_B and of R_A, R_B.
+        other, same = ([[arb(0), arb(0)] for _ in wanted] for _ in range(2))
+        for (_, kind, relation), multiplier in multipliers.items():
+            right, wrong = (other, same) if kind == "other" else (same, other)
+            for f, there in enumerate(self.coefficients.waves(relation)):
+                for side in (0, 1):
+                    right[f][side] += multiplier * wanted[f][side]
+                    wrong[f][side] -= multiplier * there[side]
+        sides = [[abs(x) + abs(y) for x, y in zip(*pair, strict=True)] for pair in zip(other, same, strict=True)]
+        return total(a.max(b) for a, b in sides)
 
-        With z = a + i b for `a A + b B` and a complex number k for the key, the coefficients of q are the two parts of
-        z k: the largest value over q is M times their 1-norm, a convex function of the keys, so largest at corners.
-        """
-        cosine, sine = self.coefficients.totals(free)
-        wanted, there = [acb(0)] * len(cosine), [acb(0)] * len(cosine)
-        for relation, multiplier in repeats.items():
-            pairs = zip(self.coefficients.waves(WANTED), self.coefficients.waves(relation), strict=True)
-            for f, ((c, s), (x, y)) in enumerate(pairs):
-                wanted[f] += multiplier * acb(c, s)
-                there[f] += multiplier * acb(x, y)
-        return total(
-            _coupled_pair(acb(x, y) / 2, wanted[f], there[f])
-            for f, (x, y) in enumerate(zip(cosine, sine, strict=True))
-        )
+    def coupled_part(self, multipliers: Mapping[Term, float]) -> float:
+        """sum mu (1 + ln(omega/mu)) - P over the askers 0 and 1, in floats."""
+        with working_precision(64):
+            used = {term: mu for term, mu in multipliers.items() if mu > 0}
+            value = sum(mu * (1 + log(float(self.weights[term]) / mu)) for term, mu in used.items())
+            return value - float(self.largest({term: arb(mu) for term, mu in used.items()}).mid())
 
-    def largest_repeat_cost(self, relation: GridRelation) -> Fraction:
-        """A number that no gap of a repeat exceeds, whatever the two queries and keys."""
-        with working_precision(PRECISION):
-            waves = (*self.coefficients.waves(WANTED), *self.coefficients.waves(relation))
-            most = ball(self.setting.scale) * total(abs(x).max(abs(y)) for x, y in waves)
-            return Fraction(integer_floor(most) + 1)
+    def largest_gap(self, term: Term) -> float:
+        """A number that no gap of the term exceeds."""
+        waves = (*self.coefficients.waves(WANTED), *self.coefficients.waves(term[2]))
+        return 1.0 + float(self.setting.scale) * sum(max(abs(float(x)), abs(float(y))) for x, y in waves)
 
-    def best_costs(self, terms: list[Term]) -> dict[Term, float]:
-        """Costs: the gaps of the position-only model that minimises the linear loss over these terms, in floats."""
-        scale, rows, costs = float(self.setting.scale), len(self.setting.frequencies.row), dict[Term, float]()
+    def position_costs(
+        self, weights: Mapping[Asker, Mapping[GridRelation, Fraction]]
+    ) -> dict[Asker, dict[GridRelation, float]]:
+        """The gaps of the position-only query that minimises `sum weight exp(-gap)`, for each asker; floats."""
+        scale, rows, costs = float(self.setting.scale), len(self.setting.frequencies.row), {}
         corner = np.array([[float(a), float(b)] for a, b in closed_form_amplitudes(self.setting.frequencies)[0]])
-        for asker in sorted({term[0] for term in terms}):
-            own = [term for term in terms if term[0] == asker]
-            table = scale * self.coefficients.floats([term[2] for term in own])
+        for asker, own in weights.items():
+            table = scale * self.coefficients.floats(list(own))
             # Rows stand at the corner that is best for every output; columns are free in the box of A + B and A - B.
             fixed = np.einsum("tfc,fc->t", table[:, :rows], corner)
             box = np.stack([table[..., 0] + table[..., 1], table[..., 0] - table[..., 1]], axis=2)[:, rows:] / 2
-            weights = np.array([float(self.weights[term]) for term in own])
-            gaps = fixed + _least_linear_loss(box.reshape(len(own), -1), fixed, weights)
-            costs |= dict(zip(own, gaps.tolist(), strict=True))
+            found = _least_linear_loss(box.reshape(len(own), -1), fixed, np.array([float(w) for w in own.values()]))
+            costs[asker] = dict(zip(own, (fixed + found).tolist(), strict=True))
         return costs
 
     def best_wish(self, evidence: BoundEvidence) -> float:
@@ -322,40 +321,45 @@ class _Problem:
 
 
 def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
-    """omega of each term: half the probability of the steps where the wrong token occurs."""
+    """omega of each term: half the probability of the steps where the wrong token occurs, shared among kinds; a repeat
+    of c is wrong where the other symbol is wanted.
+    """
     weights: dict[Term, Fraction] = defaultdict(Fraction)
     for step in setting.steps():
         asker, half = setting.asker(step.step), Fraction(1, 2 * setting.length * step.n)
-        for relation in step.free:
-            weights[asker, "free", relation] += half
-        for relation in step.repeats:
-            weights[asker, "repeat", relation] += half
+        for relation in step.free + step.repeats:
+            if asker != "data":
+                weights[asker, "mean", relation] += half
+            elif relation in step.repeats:
+                weights[asker, "other", relation] += half
+            else:
+                weights[asker, "other", relation] += half / 2
+                weights[asker, "same", relation] += half / 2
     return dict(weights)
 
 
-def _coupled_pair(free: acb, wanted: acb, there: acb) -> arb:
-    """The largest of a quarter of the two 1-norms over corners k_0, k_1 = +-1 +-i; M^2 is half of 2 M^2, and the mean
-    over c takes another half.
+def _same_weights(setting: MinimiserSetting) -> dict[Asker, dict[GridRelation, Fraction]]:
+    """The weights of the sum that y bounds: the probability of a token at a relation that may have either symbol, for
+    one query; each of 0 and 1 asks half the time. Where only repeats exist (L = 2, free queries) they count double.
     """
-    corners = [acb(x, y) for x, y in product((1, -1), repeat=2)]
-    best = arb(0)
-    for k0, k1 in product(corners, repeat=2):
-        zero, one = (free * (k0 + k1) + wanted * other - there * own for own, other in ((k0, k1), (k1, k0)))
-        best = best.max((_one_norm(zero) + _one_norm(one)) / 4)
-    return best
+    weights: dict[Asker, dict[GridRelation, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for step in setting.steps():
+        asker, probability = setting.asker(step.step), Fraction(1, setting.length * step.n)
+        seen = step.free + step.repeats if asker != "data" or setting.length == 2 else step.free
+        for relation in seen:
+            weights[asker][relation] += probability / (2 if asker == "data" and setting.length > 2 else 1)
+    return {asker: dict(own) for asker, own in weights.items()}
 
 
-def _one_norm(z: acb) -> arb:
-    return arb(abs(z.real) + abs(z.imag))
-
-
-def _least_linear_loss(rates: np.ndarray, fixed: np.ndarray, weights: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _least_linear_loss(
+    rates: Float64[np.ndarray, "terms k"], fixed: Float64[np.ndarray, " terms"], weights: Float64[np.ndarray, " terms"]
+) -> Float64[np.ndarray, " terms"]:
     """`rates @ x` at the x in [-1, 1]^k that minimises `sum weights exp(-fixed - rates @ x)`, by L-BFGS-B on its
     logarithm.
     """
     logs = np.log(weights) - fixed
 
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def objective(x: Float64[np.ndarray, " k"]) -> tuple[float, Float64[np.ndarray, " k"]]:
         exponents = logs - rates @ x
         value = float(logsumexp(exponents))
         return value, -(np.exp(exponents - value) @ rates)
@@ -378,3 +382,70 @@ def _rounded_down(value: float) -> Fraction:
     exact = Fraction(value)
     shift = WISH_BITS - (exact.numerator.bit_length() - exact.denominator.bit_length())
     return Fraction(floor(exact * Fraction(2) ** shift)) / Fraction(2) ** shift
+
+
+def _coupled_costs(problem: _Problem, costs: Mapping[Term, float]) -> dict[Term, float]:
+    """Costs of the terms of the askers 0 and 1 under free queries, from the least `sum omega exp(-g)` over the hull of
+    (W, R): cutting planes on the exponentials, each round a linear programme, whose multipliers mu give the costs
+    ln(omega/mu).
+    """
+    terms = [term for term in problem.terms if term[0] == "data"]
+    if not terms:
+        return {}
+    gaps, hull, right = _coupled_programme(problem, terms)
+    weights = np.array([float(problem.weights[term]) for term in terms])
+    points = [np.array([costs[term] for term in terms])]
+    best = float(weights @ np.exp(-points[0]))
+    unit, size = best, hull.shape[1]
+    multipliers = weights * np.exp(-points[0])
+    for _ in range(CUT_ROUNDS):
+        cuts = np.stack([weights * np.exp(-point) / unit for point in points])
+        kept = np.argwhere(cuts > NEGLIGIBLE)
+        planes = np.zeros((len(kept), size + len(terms)))
+        limits = np.zeros(len(kept))
+        for row, (point, term) in enumerate(kept):
+            planes[row, :size] = -cuts[point, term] * gaps[term]
+            planes[row, size + term] = -1
+            limits[row] = -cuts[point, term] * (1 + points[point][term])
+        walls = np.hstack([hull, np.zeros((len(hull), len(terms)))])
+        solved = linprog(
+            np.concatenate([np.zeros(size), np.ones(len(terms))]),
+            np.vstack([planes, walls]), np.concatenate([limits, right]),
+            bounds=[(None, None)] * size + [(0, None)] * len(terms), method="highs",
+        )  # fmt: skip
+        if solved.status != 0:
+            break
+        marginals = -solved.ineqlin.marginals[: len(kept)]
+        multipliers = np.zeros(len(terms))
+        for (point, term), share in zip(kept, marginals, strict=True):
+            multipliers[term] += share * cuts[point, term] * unit
+        points.append(gaps @ solved.x[:size])
+        best = min(best, float(weights @ np.exp(-np.maximum(points[-1], -600))))
+        if best <= unit * solved.fun * (1 + CUT_GAP):
+            break
+    if problem.coupled_part(dict(zip(terms, multipliers.tolist(), strict=True))) <= 0:
+        multipliers = np.zeros(len(terms))
+    # A cost that no gap exceeds makes a term harmless.
+    return {
+        term: max(0.0, log(weight / mu)) if mu > NEGLIGIBLE * unit else problem.largest_gap(term)
+        for term, weight, mu in zip(terms, weights.tolist(), multipliers.tolist(), strict=True)
+    }
+
+
+def _coupled_programme(
+    problem: _Problem, terms: list[Term]
+) -> tuple[Float64[np.ndarray, "terms x"], Float64[np.ndarray, "walls x"], Float64[np.ndarray, " walls"]]:
+    """The gaps as linear functions of x, and the hull: x holds W_A, R_A, W_B, R_B and t of each pair, with |W_A|, |R_A|
+    <= t and |W_B|, |R_B| <= 1 - t.
+    """
+    wanted = np.array([[float(x.mid()), float(y.mid())] for x, y in problem.coefficients.waves(WANTED)])
+    pairs = len(wanted)
+    gaps = np.zeros((len(terms), pairs, 5))
+    for row, (_, kind, relation) in enumerate(terms):
+        there = np.array([[float(x.mid()), float(y.mid())] for x, y in problem.coefficients.waves(relation)])
+        other, same = (wanted, -there) if kind == "other" else (-there, wanted)
+        gaps[row, :, 0], gaps[row, :, 2] = other.T
+        gaps[row, :, 1], gaps[row, :, 3] = same.T
+    walls = [[sign * (place == k) for place in range(4)] + [1 if k > 1 else -1] for k in range(4) for sign in (1, -1)]
+    hull = np.kron(np.eye(pairs), np.array(walls, dtype=np.float64))
+    return float(problem.setting.scale) * gaps.reshape(len(terms), -1), hull, np.tile([0.0] * 4 + [1.0] * 4, pairs)

@@ -2,8 +2,8 @@
 
 *Programme* (reconstructed). In units of 2 M^2, for one query token over its own relations r,
 
-    maximise t  subject to  gap(r) = sum_f A_f (cos(beta_f w) - cos(beta_f r)) + B_f (sin(beta_f w) - sin(beta_f r)) >= t
-    for every r,  |A_f| + |B_f| <= 1 for every frequency pair,
+    maximise t  subject to  gap(r) >= t for every r,  |A_f| + |B_f| <= 1 for every frequency pair,
+    gap(r) = sum_f A_f (cos(beta_f w) - cos(beta_f r)) + B_f (sin(beta_f w) - sin(beta_f r)),
 
 r and w the coordinate of the relation and of the wanted one, w = (-1, 0), on the pair's axis. It is what the
 population loss comes down to as M grows: the excess over ln(1 + e^-M) is a sum of exp(-2 M^2 gap(r)).
@@ -23,12 +23,14 @@ the column distances come in pairs +-k: exchanging B for -B exchanges their gaps
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 from flint import arb, arb_mat
+from jaxtyping import Float64
 from scipy.optimize import linprog
 
 from theory._balls import ball, require_width, total, working_precision
@@ -115,7 +117,7 @@ class GapCoefficients:
         """P(multipliers): the largest `sum_r multiplier gap(r)` over the diamonds; a ball. Cost: O(d relations)."""
         with working_precision(PRECISION):
             cosine, sine = self.totals(multipliers)
-            return total(_larger(abs(x), abs(y)) for x, y in zip(cosine, sine, strict=True))
+            return total(abs(x).max(abs(y)) for x, y in zip(cosine, sine, strict=True))
 
     def totals(self, multipliers: Mapping[GridRelation, Fraction | arb]) -> tuple[list[arb], list[arb]]:
         """The coefficients of A_f and of B_f in `sum_r multiplier gap(r)`."""
@@ -127,7 +129,7 @@ class GapCoefficients:
                 sine[f] += weight * y
         return cosine, sine
 
-    def floats(self, relations: Sequence[GridRelation]) -> np.ndarray:  # type: ignore[type-arg]
+    def floats(self, relations: Sequence[GridRelation]) -> Float64[np.ndarray, "relations pairs 2"]:
         """The coefficients of (A_f, B_f) as floats, shape (relations, pairs, 2), for proposals only."""
         table = [[(float(x.mid()), float(y.mid())) for x, y in self.at(relation)] for relation in relations]
         return np.array(table).reshape(len(relations), len(self.pairs), 2)
@@ -169,10 +171,9 @@ def worst_case_gap(setting: MinimiserSetting, asker: Asker) -> WorstCaseGap:
     corners = closed_form_amplitudes(setting.frequencies)[0]
     point[: 2 * len(corners)] = [entry for a, b in corners for entry in (a + b, a - b)]
     refined = _refined(coefficients, relations, point, multipliers)
-    best = max(
-        (_certified(setting, asker, coefficients, relations, *proposal) for proposal in (refined, (point, multipliers))),
-        key=lambda found: -found.width.mid(),
-    )
+    proposals = (refined, (point, multipliers))
+    found = [_certified(setting, asker, coefficients, relations, *proposal) for proposal in proposals]
+    best = min(found, key=lambda candidate: candidate.width.mid())
     require_width(best.lower.union(best.upper), WIDEST, "the optimum of the linear programme")
     return best
 
@@ -274,7 +275,7 @@ def _clip(value: Fraction) -> Fraction:
     return max(Fraction(-1), min(Fraction(1), value))
 
 
-def _normalised(weights: np.ndarray) -> list[Fraction]:  # type: ignore[type-arg]
+def _normalised(weights: Float64[np.ndarray, " relations"]) -> list[Fraction]:
     exact = [Fraction(max(0.0, float(weight))) for weight in weights]
     whole = sum(exact)
     if not whole:
@@ -282,14 +283,6 @@ def _normalised(weights: np.ndarray) -> list[Fraction]:  # type: ignore[type-arg
     return [weight / whole for weight in exact]
 
 
-def _larger(x: arb, y: arb) -> arb:
-    """max(x, y), enclosed also where the balls overlap."""
-    return x.max(y)
-
-
-def _least(values: object) -> arb:
-    listed = list(values)  # type: ignore[call-overload]
-    least = listed[0]
-    for value in listed[1:]:
-        least = least.min(value)
-    return arb(least)
+def _least(values: Iterable[arb]) -> arb:
+    """The minimum of balls, enclosed also where they overlap."""
+    return reduce(lambda least, value: least.min(value), values)

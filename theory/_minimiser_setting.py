@@ -49,8 +49,8 @@ GridRelation = tuple[int, int]
 #: Where the wanted key stands, since b = a+2.
 WANTED: GridRelation = (-1, 0)
 
-#: Largest training length; the bounds cost O(L^2) ball operations a frequency.
-LARGEST_TRAINING_LENGTH = 1000
+#: Largest training length; the bounds go through every length and step.
+LARGEST_TRAINING_LENGTH = 128
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def minimiser_paper_length(length: int, d: int) -> int:
     if length == 1:
         return 1
     if root * root == d:
-        return int(length) ** (root // 2)
+        power: int = length ** (root // 2)
+        return power
     precision = 128 + d * length.bit_length()
     with working_precision(precision):
         # L^(sqrt(d)/2) is transcendental (Gelfond and Schneider), so some precision separates it from integers.
