@@ -25,12 +25,15 @@ from rich.table import Table
 from benchmarks._provenance import provenance
 from benchmarks._rows import REPEATS, Row, median_seconds
 from benchmarks._sign_systems import sign_system_rows
-from constructions import build_grid_copier, greedy_copy
+from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
 from engine import write_atomically
 from proofs_check._certificates import weights_input, write_certificate
 from proofs_check.verify import verify_file
 from theory import (
+    MinimiserSetting,
+    PopulationLoss,
     SeparationCertifier,
+    all_strings,
     certify_length,
     draw_grid_frequencies,
     exact_length,
@@ -39,6 +42,7 @@ from theory import (
     resonance_columns_exact,
     sample_strings,
     separation_lattice_for,
+    theory_task,
     working_precision,
 )
 
@@ -105,6 +109,27 @@ def model_rows() -> list[Row]:
     return [Row("torch model, 4000 symbols", median_seconds(lambda k: greedy_copy(copier, strings), 3), "s", "", 3)]
 
 
+def population_rows() -> list[Row]:
+    """Exact population loss and gradient at d = 32, L = 10 (2046 strings), against a forward pass a string."""
+    frequencies, a, length = draw_grid_frequencies(32, 0, 0), 1, 10
+    head = closed_form(MinimiserSetting(frequencies, length, Fraction(3, 2), a))
+    loss, model = PopulationLoss(frequencies, a, length), build_minimiser_model(head, frequencies, a)
+    task = theory_task(a, a + 2)
+
+    def forward_passes(k: int) -> None:
+        with torch.inference_mode():
+            for n in range(1, length + 1):
+                for tokens in torch.from_numpy(task.sequences(all_strings(n))):
+                    model(tokens[None], task.query_index(n, 1))
+
+    fast = median_seconds(lambda k: loss.excess_and_gradient(head, 1.5), 4 * REPEATS)
+    slow = median_seconds(forward_passes, 3)
+    return [
+        Row("population loss and gradient, d = 32, L = 10", 1e3 * fast, "ms", "< 100 ms on one core", 4 * REPEATS),
+        Row("forward pass a string (loss only) against it", slow / fast, "times", "", 3),
+    ]
+
+
 def main_job_row() -> Row:
     """`copycert check --rho 20000` in a new process."""
     command = [sys.executable, "-m", "proofs_check.command_line", "check", "--rho", "20000", "--json"]
@@ -116,7 +141,14 @@ def main() -> None:
     """Run everything, print the table, write the JSON."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
-        rows = [*separation_rows(Path(directory)), *scan_rows(), *model_rows(), *sign_system_rows(), main_job_row()]
+        rows = [
+            *separation_rows(Path(directory)),
+            *scan_rows(),
+            *model_rows(),
+            *sign_system_rows(),
+            *population_rows(),
+            main_job_row(),
+        ]
     table = Table(box=None)
     for column in ("benchmark", "median", "unit", "target", "runs"):
         table.add_column(column)

@@ -1,5 +1,15 @@
 """Explicit weights, one module a theorem, each with its derivation."""
 
+from constructions._minimiser_problem import MinimiserProblem as MinimiserProblem
+from constructions._minimiser_problem import Norm as Norm
+from constructions._minimiser_problem import RejectedThetaError as RejectedThetaError
+from constructions._minimiser_problem import Start as Start
+from constructions._minimiser_problem import require_as_claimed as require_as_claimed
+from constructions._minimiser_problem import require_feasible as require_feasible
+from constructions._minimiser_search import Found as Found
+from constructions._minimiser_search import best_of as best_of
+from constructions._minimiser_search import count_starts as count_starts
+from constructions._minimiser_search import search_minimisers as search_minimisers
 from constructions._replay import Replay as Replay
 from constructions._replay import conclusive as conclusive
 from constructions._replay import greedy_copy as greedy_copy
@@ -39,4 +49,11 @@ from constructions.theorem_3_2 import load_two_layer_copier as load_two_layer_co
 from constructions.theorem_4_1 import GridCopier as GridCopier
 from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier
+from constructions.theorem_4_2 import HeadParameters as HeadParameters
+from constructions.theorem_4_2 import Parametrisation as Parametrisation
+from constructions.theorem_4_2 import build_coupled_model as build_coupled_model
+from constructions.theorem_4_2 import build_minimiser_model as build_minimiser_model
+from constructions.theorem_4_2 import closed_form as closed_form
+from constructions.theorem_4_2 import head_of_model as head_of_model
+from constructions.theorem_4_2 import programme_amplitudes as programme_amplitudes
 from constructions.two_heads import search_heads as search_heads

@@ -28,6 +28,7 @@ from proofs_check._theorem_4_1 import (
     theorem_d,
     universal_claims,
 )
+from proofs_check._theorem_4_2 import MinimiserParameters, minimiser_claims
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
 
 #: Where certificates and weights go below the output directory.
@@ -119,6 +120,8 @@ def run_check(
             of_rho = budget_claims(parameters.for_budget(rho, certificates, tick))
             of_rho += two_layer_claims(TwoLayerParameters(rho, parameters.a, parameters.b, certificates))
             tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
+        minimisers = MinimiserParameters(parameters.a, parameters.draws, parameters.seed, directory / CERTIFICATES)
+        tasks += minimiser_claims(minimisers)
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
         if out is not None:
             document = json.dumps(check_document(parameters, claims), indent=1)

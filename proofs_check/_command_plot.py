@@ -9,6 +9,7 @@ import click
 from proofs_check._command_parts import json_option, print_json, progress
 from proofs_check._figures import new_figure, require_figure_file, save_figure
 from proofs_check._plot_bounds import bounds_document, bounds_series, bounds_ticks, draw_bounds
+from proofs_check._plot_minimisers import minimisers_command
 
 
 @click.group("plot")
@@ -32,3 +33,6 @@ def plot_bounds(out: Path, draws: int, seed: int, as_json: bool) -> None:
         print_json({**bounds_document(series), "file": str(out)})
     else:
         click.echo(f"Saved: {out}")
+
+
+plot.add_command(minimisers_command)

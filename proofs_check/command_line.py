@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Products here are small: more OpenBLAS threads would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -25,6 +30,7 @@ from proofs_check._command_certify import certify_command
 from proofs_check._command_compare import compare_command
 from proofs_check._command_evaluate import evaluate_command
 from proofs_check._command_floats import floats_command
+from proofs_check._command_minimize import minimize_command
 from proofs_check._command_parts import json_option, print_json, progress
 from proofs_check._command_plot import plot
 from proofs_check._command_train import train_command
@@ -494,6 +500,7 @@ cli.add_command(certify_command)
 cli.add_command(evaluate_command)
 cli.add_command(compare_command)
 cli.add_command(attention_command)
+cli.add_command(minimize_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

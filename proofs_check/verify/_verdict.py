@@ -24,6 +24,8 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
 from proofs_check.verify._grid_model import GridModel, read_grid_model
+from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
+from proofs_check.verify._minimiser_loss import check_minimiser_loss
 from proofs_check.verify._one_layer_copies import check_one_layer_copies, check_one_layer_counterexample
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
@@ -158,4 +160,7 @@ _CHECKS: dict[str, _Check] = {
     "one-layer-copies": check_one_layer_copies,
     "one-layer-counterexample": check_one_layer_counterexample,
     "sign-witness": _without_files(check_sign_witness),
+    "minimiser-gap": _without_files(check_minimiser_gap),
+    "minimiser-limit-failure": _without_files(check_minimiser_limit_failure),
+    "minimiser-loss": _without_files(check_minimiser_loss),
 }
