@@ -1,7 +1,9 @@
 (** * The anchor curve: how far apart the directions h_i are
 
     h_i is the unit vector along (exp f(i+1), exp f(i)); it turns with the difference D(i) = f(i+1) - f(i) alone.
-    First for any f, then for one frequency, f r = c cos(beta r), then for the paper's constants. *)
+    First for any f, then for one frequency, f r = c cos(beta (r - back)), then for the paper's constants.  The keys of
+    A may be turned back by up to half a place: [back] = 0 is the plainest choice; with 1/2 the curve starts exactly in
+    the middle, h_0 = (v1 + v2) / sqrt 2. *)
 
 From Coq Require Import Reals List Lra Lia Arith.
 From Copy Require Import Model Readout TwoLayer Neighbours.
@@ -133,33 +135,34 @@ End AnyCurve.
 
 (** ** One frequency *)
 
-Definition one_frequency (c beta : R) (r : nat) : R := c * cos (beta * INR r).
+Definition one_frequency (c beta back : R) (r : nat) : R := c * cos (beta * (INR r - back)).
 
 Section OneFrequency.
-Variables c beta : R.
+Variables c beta back : R.
 
 Lemma difference_sine r :
-  difference (one_frequency c beta) r = - (2 * c * sin (beta / 2) * sin (beta * (INR r + / 2))).
+  difference (one_frequency c beta back) r = - (2 * c * sin (beta / 2) * sin (beta * (INR r + / 2 - back))).
 Proof.
   unfold difference, one_frequency. rewrite S_INR.
-  replace (c * cos (beta * (INR r + 1)) - c * cos (beta * INR r)) with
-    (c * (cos (beta * (INR r + 1)) - cos (beta * INR r))) by ring.
+  replace (c * cos (beta * (INR r + 1 - back)) - c * cos (beta * (INR r - back))) with
+    (c * (cos (beta * (INR r + 1 - back)) - cos (beta * (INR r - back)))) by ring.
   rewrite form2.
-  replace ((beta * (INR r + 1) - beta * INR r) / 2) with (beta / 2) by field.
-  replace ((beta * (INR r + 1) + beta * INR r) / 2) with (beta * (INR r + / 2)) by field. ring.
+  replace ((beta * (INR r + 1 - back) - beta * (INR r - back)) / 2) with (beta / 2) by field.
+  replace ((beta * (INR r + 1 - back) + beta * (INR r - back)) / 2) with (beta * (INR r + / 2 - back)) by field. ring.
 Qed.
 
 Lemma difference_step i j :
-  difference (one_frequency c beta) i - difference (one_frequency c beta) j =
-  4 * c * sin (beta / 2) * cos (beta * ((INR i + INR j + 1) / 2)) * sin (beta * (INR j - INR i) / 2).
+  difference (one_frequency c beta back) i - difference (one_frequency c beta back) j =
+  4 * c * sin (beta / 2) * cos (beta * ((INR i + INR j + 1) / 2 - back)) * sin (beta * (INR j - INR i) / 2).
 Proof.
   rewrite !difference_sine.
-  replace (- (2 * c * sin (beta / 2) * sin (beta * (INR i + / 2))) -
-      - (2 * c * sin (beta / 2) * sin (beta * (INR j + / 2)))) with
-    (2 * c * sin (beta / 2) * (sin (beta * (INR j + / 2)) - sin (beta * (INR i + / 2)))) by ring.
+  replace (- (2 * c * sin (beta / 2) * sin (beta * (INR i + / 2 - back))) -
+      - (2 * c * sin (beta / 2) * sin (beta * (INR j + / 2 - back)))) with
+    (2 * c * sin (beta / 2) * (sin (beta * (INR j + / 2 - back)) - sin (beta * (INR i + / 2 - back)))) by ring.
   rewrite form4.
-  replace ((beta * (INR j + / 2) - beta * (INR i + / 2)) / 2) with (beta * (INR j - INR i) / 2) by field.
-  replace ((beta * (INR j + / 2) + beta * (INR i + / 2)) / 2) with (beta * ((INR i + INR j + 1) / 2)) by field.
+  replace ((beta * (INR j + / 2 - back) - beta * (INR i + / 2 - back)) / 2) with (beta * (INR j - INR i) / 2) by field.
+  replace ((beta * (INR j + / 2 - back) + beta * (INR i + / 2 - back)) / 2) with
+    (beta * ((INR i + INR j + 1) / 2 - back)) by field.
   ring.
 Qed.
 
@@ -209,14 +212,14 @@ Qed.
 
 (** ** The paper's constants: beta = pi / (4 L), c = L *)
 
-Definition paper_curve (L : R) : nat -> R := one_frequency L (PI / (4 * L)).
+Definition paper_curve (L back : R) : nat -> R := one_frequency L (PI / (4 * L)) back.
 
 Section PaperCurve.
-Variable L : R.
-Context (L_big : 2 <= L).
+Variables L back : R.
+Context (L_big : 2 <= L) (back_range : 0 <= back <= / 2).
 
 Let beta := PI / (4 * L).
-Let f := paper_curve L.
+Let f := paper_curve L back.
 
 Lemma beta_positive : 0 < beta.
 Proof. apply Rdiv_lt_0_compat; [apply PI_RGT_0 | lra]. Qed.
@@ -241,10 +244,10 @@ Lemma difference_bound r :
 Proof.
   intro small. unfold f, paper_curve. rewrite difference_sine. fold beta.
   pose proof beta_positive. pose proof beta_L. pose proof pi_bounds. pose proof (pos_INR r).
-  assert (x_low : 0 <= beta * (INR r + / 2)) by (apply Rmult_le_pos; lra).
-  assert (x_high : beta * (INR r + / 2) <= 982 / 1000).
+  assert (x_low : 0 <= beta * (INR r + / 2 - back)) by (apply Rmult_le_pos; lra).
+  assert (x_high : beta * (INR r + / 2 - back) <= 982 / 1000).
   { apply Rle_trans with (beta * (L * (5 / 4))); [apply Rmult_le_compat_l; lra|]. lra. }
-  set (x := beta * (INR r + / 2)) in *.
+  set (x := beta * (INR r + / 2 - back)) in *.
   assert (sine_low : 0 <= sin x) by (apply sin_ge_0; lra).
   assert (sine_high : sin x <= 8326 / 10000).
   { apply Rle_trans with (sin (982 / 1000)); [apply sin_incr_1; lra|].
@@ -260,7 +263,7 @@ Qed.
 (** The step of D between i and j. *)
 Lemma difference_apart i j (slope : R) :
   (i < j)%nat -> INR j <= L * (101 / 100) ->
-  0 <= slope -> 492 / 1000 <= slope * slope -> slope <= cos (beta * ((INR i + INR j + 1) / 2)) ->
+  0 <= slope -> 492 / 1000 <= slope * slope -> slope <= cos (beta * ((INR i + INR j + 1) / 2 - back)) ->
   12202 / 72000 * ((INR j - INR i) * (INR j - INR i) / (L * L)) <=
   (difference f i - difference f j) * (difference f i - difference f j).
 Proof.
@@ -285,7 +288,8 @@ Proof.
   assert (third : 4 * L * (9935 / 10000 * (beta / 2)) * slope <= 4 * L * sin (beta / 2) * C)
     by (apply Rmult_le_compat; lra).
   assert (fourth : 0 <= 4 * L * (9935 / 10000 * (beta / 2)) * slope) by (now apply Rmult_le_pos).
-  assert (fifth : 4 * L * (9935 / 10000 * (beta / 2)) * slope * (9737 / 10000 * v) <= 4 * L * sin (beta / 2) * C * sin v)
+  assert (fifth : 4 * L * (9935 / 10000 * (beta / 2)) * slope * (9737 / 10000 * v) <= 4 * L * sin (beta / 2) * C *
+    sin v)
     by (apply Rmult_le_compat; lra).
   set (low := 4 * L * (9935 / 10000 * (beta / 2)) * slope * (9737 / 10000 * v)) in *.
   assert (low_pos : 0 <= low) by (apply Rmult_le_pos; lra).
@@ -298,7 +302,8 @@ Proof.
   apply Rmult_le_compat_r.
   { apply Rlt_le, Rdiv_lt_0_compat; apply Rmult_lt_0_compat; lra. }
   assert (quarter : 785 / 1000 * (785 / 1000) <= PI / 4 * (PI / 4)) by (apply Rmult_le_compat; lra).
-  assert (fourth_power : 785 / 1000 * (785 / 1000) * (785 / 1000 * (785 / 1000)) <= PI / 4 * (PI / 4) * (PI / 4 * (PI / 4)))
+  assert (fourth_power : 785 / 1000 * (785 / 1000) * (785 / 1000 * (785 / 1000)) <= PI / 4 * (PI / 4) * (PI / 4 *
+    (PI / 4)))
     by (apply Rmult_le_compat; lra).
   set (p4 := PI / 4 * (PI / 4) * (PI / 4 * (PI / 4))) in *.
   apply Rle_trans with ((9935 / 10000 * (9737 / 10000)) * (9935 / 10000 * (9737 / 10000)) * (492 / 1000) *
@@ -342,21 +347,22 @@ Proof.
 Qed.
 
 (** All pairs of sources, quadratic in their distance (new; the paper's lemma has the constant 1/(72 L^2) only). *)
-Theorem anchor_curve_quadratic (L : R) (i j : nat) :
-  (1 <= i < j)%nat -> INR j <= L ->
-  inner (paper_curve L) i j <= 1 - (INR j - INR i) * (INR j - INR i) / (72 * (L * L)).
+Theorem anchor_curve_quadratic (L back : R) (i j : nat) :
+  0 <= back <= / 2 -> (1 <= i < j)%nat -> INR j <= L ->
+  inner (paper_curve L back) i j <= 1 - (INR j - INR i) * (INR j - INR i) / (72 * (L * L)).
 Proof.
-  intros [i_pos order] high.
+  intros back_range [i_pos order] high.
   assert (L_big : 2 <= L) by (pose proof (le_INR 2 j ltac:(lia)) as two; cbn in two; lra).
   pose proof (lt_INR i j order). pose proof (lt_INR 0 i ltac:(lia)) as i_low. cbn in i_low.
   assert (step : INR i + 1 <= INR j) by (rewrite <- S_INR; apply le_INR; lia).
-  pose proof (difference_bound L L_big i ltac:(lra)). pose proof (difference_bound L L_big j ltac:(lra)).
-  apply inner_from_steps; [assumption | lra | lra |].
+  pose proof (difference_bound L back L_big back_range i ltac:(lra)).
+  pose proof (difference_bound L back L_big back_range j ltac:(lra)).
+  apply inner_from_steps with (L := L); [assumption | lra | lra |].
   destruct sqrt2_slope as [slope_pos slope_square].
   apply difference_apart with (slope := 1 / sqrt 2); try assumption; try lra.
   rewrite <- cos_PI4. pose proof (beta_positive L L_big) as beta_pos. pose proof (beta_L L L_big) as beta_L.
   pose proof pi_bounds. set (beta := PI / (4 * L)) in *.
-  assert (0 <= beta * ((INR i + INR j + 1) / 2)) by (apply Rmult_le_pos; lra).
-  assert (beta * ((INR i + INR j + 1) / 2) <= beta * L) by (apply Rmult_le_compat_l; lra).
+  assert (0 <= beta * ((INR i + INR j + 1) / 2 - back)) by (apply Rmult_le_pos; lra).
+  assert (beta * ((INR i + INR j + 1) / 2 - back) <= beta * L) by (apply Rmult_le_compat_l; lra).
   apply cos_decr_1; lra.
 Qed.

@@ -1,6 +1,7 @@
 (** What the theorems rest on: the output is read by [check.sh], which allows the axioms of Coq's real numbers only. *)
 
-From Copy Require Import Impossibility Attained Readout Neighbours TwoLayer AnchorCurve Theorem32.
+From Copy Require Import Impossibility Attained Readout Neighbours TwoLayer AnchorCurve PaperLemma Theorem32 Weights
+  Grid.
 
 Print Assumptions length_six_any_votes.
 Print Assumptions length_six_any_weights.
@@ -30,8 +31,17 @@ Print Assumptions anchors_differ.
 Print Assumptions inner_below.
 Print Assumptions anchor_curve_quadratic.
 
+Print Assumptions paper_lemma.
+
 Print Assumptions two_layer_copies_if_quadratic.
 Print Assumptions two_layer_copies.
 Print Assumptions two_layer_generates.
 Print Assumptions theorem_3_2.
 Print Assumptions theorem_3_2_without_logarithm.
+
+Print Assumptions theorem_3_2_from_weights.
+Print Assumptions theorem_3_2_without_log_from_weights.
+
+Print Assumptions grid_copies_iff.
+Print Assumptions grid_flip_iff.
+Print Assumptions cosine_grid_copies_iff.

@@ -287,19 +287,23 @@ Proof.
       rewrite same, v_tok, firstn_firstn, Nat.min_l by lia. fold l. rewrite <- !app_assoc. ring. }
   rewrite parts, !sum_to_scale, (sum_to_split i _ (length s) range).
   unfold balance, agreement, sum_except.
-  assert (factor : forall score n, sum_to (fun j => exp (score j - source_score s i i) * (sign (symbol s i) * sign (symbol s j))) n =
+  assert (factor : forall score n, sum_to (fun j => exp (score j - source_score s i i) * (sign (symbol s i) *
+    sign (symbol s j))) n =
      / exp (source_score s i i) * sign (symbol s i) * sum_to (fun j => exp (score j) * sign (symbol s j)) n).
   { intros score n. rewrite <- sum_to_scale. apply sum_to_ext. intros j _. unfold Rminus.
     rewrite exp_plus, exp_Ropp. ring. }
   assert (factor_except : forall score n,
-    sum_to (fun j => if j =? i then 0 else exp (score j - source_score s i i) * (sign (symbol s i) * sign (symbol s j))) n =
-     / exp (source_score s i i) * sign (symbol s i) * sum_to (fun j => if j =? i then 0 else exp (score j) * sign (symbol s j)) n).
+    sum_to (fun j => if j =? i then 0 else exp (score j - source_score s i i) * (sign (symbol s i) *
+      sign (symbol s j))) n =
+     / exp (source_score s i i) * sign (symbol s i) * sum_to (fun j => if j =? i then 0 else exp (score j) *
+       sign (symbol s j)) n).
   { intros score n. rewrite <- sum_to_scale. apply sum_to_ext. intros j _. destruct (j =? i)%nat; [ring|].
     unfold Rminus. rewrite exp_plus, exp_Ropp. ring. }
   rewrite (factor (output_score s i)), (factor_except (source_score s i)).
   pose proof (exp_pos (source_score s i i)). pose proof (sign_square (symbol s i)) as square.
   transitivity (v * / Z * (exp (source_score s i i) * (sign (symbol s i) * sign (symbol s i)) +
-    sign (symbol s i) * sum_to (fun j => if (j =? i)%nat then 0 else exp (source_score s i j) * sign (symbol s j)) (length s)
+    sign (symbol s i) * sum_to (fun j => if (j =? i)%nat then 0 else exp (source_score s i j) *
+      sign (symbol s j)) (length s)
     + sign (symbol s i) * sum_to (fun j => exp (output_score s i j) * sign (symbol s j)) (i - 1))); [ring|].
   rewrite square. field. lra.
 Qed.
@@ -325,12 +329,14 @@ Proof.
   assert (outputs : -1 * sum_to p (i - 1) <= sum_to (fun j =>
     exp (output_score s i j - source_score s i i) * agreement s i j) (i - 1)).
   { rewrite <- sum_to_scale. apply sum_to_le. intros j _. unfold p, agreement.
-    pose proof (sign_bound (symbol s i) (symbol s j) _ (Rlt_le _ _ (exp_pos (output_score s i j - source_score s i i)))).
+    pose proof (sign_bound (symbol s i) (symbol s j) _ (Rlt_le _ _ (exp_pos (output_score s i j - source_score s i
+      i)))).
     lra. }
   assert (sources : -1 * sum_to q (length s) <= sum_to (fun j => if (j =? i)%nat then 0 else
     exp (source_score s i j - source_score s i i) * agreement s i j) (length s)).
   { rewrite <- sum_to_scale. apply sum_to_le. intros j _. unfold q, agreement. destruct (j =? i)%nat; [lra|].
-    pose proof (sign_bound (symbol s i) (symbol s j) _ (Rlt_le _ _ (exp_pos (source_score s i j - source_score s i i)))).
+    pose proof (sign_bound (symbol s i) (symbol s j) _ (Rlt_le _ _ (exp_pos (source_score s i j - source_score s i
+      i)))).
     lra. }
   lra.
 Qed.

@@ -1,8 +1,7 @@
 (** * Theorem 3.2: every string up to a length is copied
 
     The two-layer copier of [TwoLayer.v] with the paper's curve, beta = pi / (4 L) and c = L.  Its score scale S and the
-    gap between the anchors of B and of A are free; that weights within the paper's norm reach them is not shown here,
-    see docs/theorem-3-2-kernel.md. *)
+    gap between the anchors of B and of A are free; [Weights.v] has weights that reach them. *)
 
 From Coq Require Import Reals List Lra Lia Arith.
 From Copy Require Import Model Readout TwoLayer Neighbours AnchorCurve.
@@ -14,7 +13,8 @@ Context {T : Type}.
 Variable tok : bool -> T.
 Variables A_rest B_rest : list T.
 Variables a1 a2 b1 b2 : T.
-Variables gap size : R.
+Variables gap size back : R.
+Context (back_range : 0 <= back <= / 2).
 
 Notation A := (A A_rest a1 a2).
 Notation B := (B B_rest b1 b2).
@@ -24,7 +24,7 @@ Notation damping f := (damping B_rest b1 b2 f gap).
 
 (** ** Any curve whose inner products fall off with the square of the distance (new) *)
 
-(** e^-x x falls below 1/30 soon enough. *)
+(** The symbols written so far weigh less than 1/30 together. *)
 Lemma few_outputs (n i : nat) (gap' : R) :
   (1 <= i <= n)%nat -> 30 * INR n < 1 + gap' -> INR (i - 1) * exp (- gap') < / 30.
 Proof.
@@ -76,7 +76,8 @@ Proof.
   - apply wrong_weight_of_neighbours with (t := E * kappa) (gap := E * (7 / 8)); [lra | assumption | |].
     + intros j inside other. specialize (falls' j inside other). unfold source. fold E.
       assert (self : inner f i i = 1) by apply h_unit. rewrite self.
-      assert (E * inner f i j <= E * (1 - kappa * ((INR j - INR i) * (INR j - INR i)))) by (apply Rmult_le_compat_l; lra).
+      assert (E * inner f i j <= E * (1 - kappa * ((INR j - INR i) * (INR j - INR i))))
+        by (apply Rmult_le_compat_l; lra).
       lra.
     + intros j inside. unfold source, output. fold E.
       assert (self : inner f i i = 1) by apply h_unit. rewrite self.
@@ -136,7 +137,7 @@ Qed.
 Lemma leak_small (L : R) (n i : nat) :
   1 <= L -> INR n <= L -> (1 <= i <= n)%nat ->
   (3 <= gap /\ INR (length B) <= 2 * L) \/ L + 3 <= gap ->
-  leak (paper_curve L) n i <= / 8.
+  leak (paper_curve L back) n i <= / 8.
 Proof.
   intros L_pos n_high range gaps. pose proof PI_RGT_0 as pi_pos.
   assert (beta_pos : 0 < PI / (4 * L)) by (apply Rdiv_lt_0_compat; lra).
@@ -145,35 +146,36 @@ Proof.
   assert (i_low : 0 <= INR i) by apply pos_INR.
   destruct gaps as [[enough short]|enough].
   - assert (far : INR (n + length B + i) <= 4 * L) by (rewrite !plus_INR; lra).
-    assert (decreasing : forall r r', (r <= r')%nat -> INR r' <= 4 * L -> paper_curve L r' <= paper_curve L r).
-    { intros r r' order high. apply le_INR in order. pose proof (pos_INR r).
+    assert (decreasing : forall r r', (1 <= r <= r')%nat -> INR r' <= 4 * L -> paper_curve L back r' <=
+      paper_curve L back r).
+    { intros r r' [low order] high. apply le_INR in low, order. cbn [INR] in low.
       unfold paper_curve, one_frequency. fold beta. apply Rmult_le_compat_l; [lra|].
-      assert (0 <= beta * INR r) by (apply Rmult_le_pos; lra).
-      assert (beta * INR r <= beta * INR r') by (apply Rmult_le_compat_l; lra).
-      assert (beta * INR r' <= beta * (4 * L)) by (apply Rmult_le_compat_l; lra).
+      assert (0 <= beta * (INR r - back)) by (apply Rmult_le_pos; lra).
+      assert (beta * (INR r - back) <= beta * (INR r' - back)) by (apply Rmult_le_compat_l; lra).
+      assert (beta * (INR r' - back) <= beta * (4 * L)) by (apply Rmult_le_compat_l; lra).
       apply cos_decr_1; lra. }
     apply leak_below with (delta := 0); [| |lra]; rewrite Rplus_0_r; apply decreasing; try lia.
     + eapply Rle_trans; [apply le_INR|exact far]. lia.
     + eapply Rle_trans; [apply le_INR|exact far]. lia.
-  - assert (upper : forall r, paper_curve L r <= L).
-    { intro r. unfold paper_curve, one_frequency. fold beta. destruct (COS_bound (beta * INR r)).
-      assert (L * cos (beta * INR r) <= L * 1) by (apply Rmult_le_compat_l; lra). lra. }
-    assert (lower : forall r, INR r <= L + 1 -> 0 <= paper_curve L r).
-    { intros r high. pose proof (pos_INR r). unfold paper_curve, one_frequency. fold beta.
-      assert (0 <= beta * INR r) by (apply Rmult_le_pos; lra).
-      assert (beta * INR r <= beta * (L + L)) by (apply Rmult_le_compat_l; lra).
+  - assert (upper : forall r, paper_curve L back r <= L).
+    { intro r. unfold paper_curve, one_frequency. fold beta. destruct (COS_bound (beta * (INR r - back))).
+      assert (L * cos (beta * (INR r - back)) <= L * 1) by (apply Rmult_le_compat_l; lra). lra. }
+    assert (lower : forall r, (1 <= r)%nat -> INR r <= L + 1 -> 0 <= paper_curve L back r).
+    { intros r low high. apply le_INR in low. cbn [INR] in low. unfold paper_curve, one_frequency. fold beta.
+      assert (0 <= beta * (INR r - back)) by (apply Rmult_le_pos; lra).
+      assert (beta * (INR r - back) <= beta * (L + L)) by (apply Rmult_le_compat_l; lra).
       apply Rmult_le_pos; [lra|]. apply cos_ge_0; lra. }
     apply leak_below with (delta := L); [| |assumption].
     + pose proof (upper (S (n + length B + i - 1))). pose proof (lower (S i)). rewrite S_INR in *.
-      specialize (H0 ltac:(lra)). lra.
-    + pose proof (upper (n + length B + i - 1)%nat). pose proof (lower i ltac:(lra)). lra.
+      specialize (H0 ltac:(lia) ltac:(lra)). lra.
+    + pose proof (upper (n + length B + i - 1)%nat). pose proof (lower i ltac:(lia) ltac:(lra)). lra.
 Qed.
 
 (** ** The theorem *)
 
 (** Every string of length at most L is copied, if the score scale is at least 61 L^2: no logarithm (new). *)
 Theorem two_layer_copies (L : R) (m : two_layer T) (s : list bool) :
-  copier (paper_curve L) m ->
+  copier (paper_curve L back) m ->
   (3 <= gap /\ INR (length B) <= 2 * L) \/ L + 3 <= gap ->
   61 * (L * L) <= scale m ->
   INR (length s) <= L ->
@@ -184,11 +186,12 @@ Proof.
   set (n := S n') in *. assert (n_pos : 1 <= INR n) by (apply (le_INR 1); unfold n; lia).
   assert (square : 0 < L * L) by (apply Rmult_lt_0_compat; lra).
   assert (L <= L * L) by (rewrite <- (Rmult_1_r L) at 1; apply Rmult_le_compat_l; lra).
-  apply two_layer_copies_if_quadratic with (f := paper_curve L) (n := n) (kappa := / (72 * (L * L))).
+  apply two_layer_copies_if_quadratic with (f := paper_curve L back) (n := n) (kappa := / (72 * (L * L))).
   - assumption.
   - intros i range. apply leak_small; try assumption. lra.
-  - intros i j order inside. assert (high : INR j <= L) by (apply Rle_trans with (INR n); [apply le_INR; lia | assumption]).
-    pose proof (anchor_curve_quadratic L i j order high) as below. unfold Rdiv in below. lra.
+  - intros i j order inside. assert (high : INR j <= L) by (apply Rle_trans with (INR n); [apply le_INR; lia |
+      assumption]).
+    pose proof (anchor_curve_quadratic L back i j back_range order high) as below. unfold Rdiv in below. lra.
   - apply (Rmult_le_reg_r (72 * (L * L))); [lra|]. rewrite Rmult_assoc, Rinv_l by lra. lra.
   - lra.
   - exact len.
@@ -196,7 +199,7 @@ Qed.
 
 (** Greedy generation from the prompt writes the string. *)
 Theorem two_layer_generates (L : R) (m : two_layer T) (s : list bool) :
-  copier (paper_curve L) m ->
+  copier (paper_curve L back) m ->
   (3 <= gap /\ INR (length B) <= 2 * L) \/ L + 3 <= gap ->
   61 * (L * L) <= scale m ->
   INR (length s) <= L ->
@@ -206,35 +209,34 @@ Proof.
 Qed.
 
 (** The paper's constants: L0 = rho^2 / (1000 ln rho) and S = (rho/10)^4, a scale that its text does not show
-    (reconstructed). *)
-Theorem theorem_3_2 (rho : R) (m : two_layer T) (s : list bool) :
-  10000 < rho ->
-  copier (paper_curve (rho ^ 2 / (1000 * ln rho))) m ->
-  (3 <= gap /\ INR (length B) <= 2 * (rho ^ 2 / (1000 * ln rho))) \/ rho ^ 2 / (1000 * ln rho) + 3 <= gap ->
+    (reconstructed).  The curve may be made for any L up to L0, such as L0 rounded down. *)
+Theorem theorem_3_2 (rho L : R) (m : two_layer T) (s : list bool) :
+  10000 < rho -> L <= rho ^ 2 / (1000 * ln rho) ->
+  copier (paper_curve L back) m ->
+  (3 <= gap /\ INR (length B) <= 2 * L) \/ L + 3 <= gap ->
   scale m = (rho / 10) ^ 4 ->
-  INR (length s) <= rho ^ 2 / (1000 * ln rho) ->
+  INR (length s) <= L ->
   copied tok A B (output_probability (layer2 m)) s.
 Proof.
-  intros big is_copier gaps its_scale short. apply two_layer_copies with (L := rho ^ 2 / (1000 * ln rho)); try assumption.
-  rewrite its_scale.
+  intros big L_high is_copier gaps its_scale short. apply two_layer_copies with (L := L); try assumption.
+  rewrite its_scale. pose proof (pos_INR (length s)).
   assert (log_big : 1 <= ln rho).
-  { rewrite <- (ln_exp 1). pose proof exp_le_3. destruct (Rle_lt_dec (exp 1) rho) as [[less|<-]|]; [|lra|lra].
-    apply Rlt_le, ln_increasing; [apply exp_pos | assumption]. }
+  { rewrite <- (ln_exp 1). pose proof exp_le_3. apply Rlt_le, ln_increasing; [apply exp_pos | lra]. }
   assert (log_square : 1 * 1 <= ln rho * ln rho) by (apply Rmult_le_compat; lra).
+  apply Rle_trans with (61 * (rho ^ 2 / (1000 * ln rho) * (rho ^ 2 / (1000 * ln rho)))).
+  { apply Rmult_le_compat_l; [lra|]. apply Rmult_le_compat; lra. }
   replace (61 * (rho ^ 2 / (1000 * ln rho) * (rho ^ 2 / (1000 * ln rho)))) with
-    (rho ^ 4 * (61 / 1000000) * / (ln rho * ln rho)) by (field; lra).
+    (rho ^ 4 * (61 / 1000000 * / (ln rho * ln rho))) by (field; lra).
   replace ((rho / 10) ^ 4) with (rho ^ 4 * / 10000) by field.
   assert (power : 0 < rho ^ 4) by (apply pow_lt; lra).
   assert (inverse : / (ln rho * ln rho) <= / (1 * 1)) by (apply Rinv_le_contravar; lra).
-  assert (inverse_pos : 0 < / (ln rho * ln rho)) by (apply Rinv_0_lt_compat; lra).
-  rewrite Rmult_assoc. apply Rmult_le_compat_l; [lra|].
-  assert (61 / 1000000 * / (ln rho * ln rho) <= 61 / 1000000 * / (1 * 1)) by (apply Rmult_le_compat_l; lra). lra.
+  apply Rmult_le_compat_l; lra.
 Qed.
 
 (** With the same scale and without the logarithm, L = rho^2 / 800 (new). *)
 Theorem theorem_3_2_without_logarithm (rho : R) (m : two_layer T) (s : list bool) :
   0 < rho ->
-  copier (paper_curve (rho ^ 2 / 800)) m ->
+  copier (paper_curve (rho ^ 2 / 800) back) m ->
   (3 <= gap /\ INR (length B) <= 2 * (rho ^ 2 / 800)) \/ rho ^ 2 / 800 + 3 <= gap ->
   scale m = (rho / 10) ^ 4 ->
   INR (length s) <= rho ^ 2 / 800 ->

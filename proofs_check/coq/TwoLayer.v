@@ -81,7 +81,8 @@ Variables gap size : R.
 (** The tokens whose question matters. *)
 Definition asks (c : T) : Prop := c = b2 \/ exists y, c = tok y.
 
-(** What is asked of the weights.  The symbols and b2 ask the same question, whatever the other tokens do; the keys of b1
+(** What is asked of the weights.  The symbols and b2 ask the same question,
+  whatever the other tokens do; the keys of b1
     and b2 are turned by one place; the scores of keys other than anchors may be anything. *)
 Record is_two_layer_copier (m : two_layer T) : Prop := {
   score_a1 : forall c r, asks c -> score1 m c a1 r = f r;
@@ -260,7 +261,8 @@ Proof.
   - rewrite (app_removelast_last false nonempty), map_app, app_assoc.
     eexists. eexists. split; [reflexivity | right; now eexists].
   - intros c d' asking. rewrite sum_app, map_length.
-    rewrite (sum_A c d' (length u) asking). rewrite (sum_ext _ (fun x r => exp (score1 m c x (r + 0)%nat) * value1 m x d'))
+    rewrite (sum_A c d' (length u) asking). rewrite (sum_ext _ (fun x r => exp (score1 m c x (r + 0)%nat) *
+      value1 m x d'))
       by (intros; now rewrite Nat.add_0_r).
     rewrite symbols_write_nothing. ring.
 Qed.
@@ -366,7 +368,8 @@ Qed.
 Theorem anchors_differ (y : bool) : NoDup [a1; a2; b1; b2; tok y].
 Proof.
   pose proof (size_positive m copier) as pos.
-  assert (differ : forall d x x', value1 m x d <> value1 m x' d -> x' <> x) by (intros d x x' other ->; now apply other).
+  assert (differ : forall d x x', value1 m x d <> value1 m x' d -> x' <> x)
+    by (intros d x x' other ->; now apply other).
   assert (A1 := value_a1 m copier). assert (A2 := value_a2 m copier). assert (B1 := value_b1 m copier).
   assert (B2 := value_b2 m copier). assert (Y := value_symbol m copier y).
   repeat (apply NoDup_cons; [cbn; intro H; repeat destruct H as [H|H]; try contradiction; revert H|]);
