@@ -37,6 +37,12 @@ files=$(grep '\.v$' _CoqProject)
 [ "$(echo "$files" | sort)" = "$(ls -- *.v | sort)" ] || fail "_CoqProject does not list exactly the .v files"
 if grep -nwE -- "$forbidden" *.v; then fail "a word that could let in an unproved statement"; fi
 
+# Every theorem is asked about.
+theorems=$(sed -n 's/^Theorem \([A-Za-z0-9_]*\).*/\1/p' ./*.v | sort)
+asked=$(sed -n 's/^Print Assumptions \([A-Za-z0-9_]*\)\.$/\1/p' Assumptions.v)
+[ -n "$theorems" ] && [ "$theorems" = "$(echo "$asked" | sort)" ] ||
+  fail "Assumptions.v does not ask about exactly the theorems of the other files"
+
 coqc --version | head -n 1
 start=$(date +%s)
 for file in $files; do
@@ -44,11 +50,7 @@ for file in $files; do
 done
 echo "compiled $(echo "$files" | grep -c .) files in $(($(date +%s) - start)) s"
 
-# Every theorem is asked about, every answer is there, and every axiom in the answers is one of the four.
-theorems=$(sed -n 's/^Theorem \([A-Za-z0-9_]*\).*/\1/p' ./*.v | sort)
-asked=$(sed -n 's/^Print Assumptions \([A-Za-z0-9_]*\)\.$/\1/p' Assumptions.v)
-[ -n "$theorems" ] && [ "$theorems" = "$(echo "$asked" | sort)" ] ||
-  fail "Assumptions.v does not ask about exactly the theorems of the other files"
+# Every answer is there, and every axiom in the answers is one of the four.
 [ "$(grep -cE '^(Axioms:|Closed under the global context)$' Assumptions.v.out)" -eq "$(echo "$asked" | wc -l)" ] ||
   fail "Print Assumptions did not answer for every theorem"
 # A name stands at the start of a line, its type may go on in indented lines.
