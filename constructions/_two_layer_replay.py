@@ -79,16 +79,18 @@ class _BallLayer:
         )
         self.frequencies: tuple[Frequency, ...] = copier.frequencies.column
         self.still = 2 * len(copier.frequencies.row)
+        self.support: list[int] = []  # head coordinates in which some key is not 0
 
     def outputs(self, states: list[Vector], first: int) -> list[Vector]:
         """The layer's output from index `first` on."""
         keys = [self._turned(_image(self.key, x), t) for t, x in enumerate(states)]
+        self.support = [k for k in range(len(keys[0])) if any(key[k] != 0 for key in keys)]
         values = [_image(self.value, x) for x in states]
         return [self._output(states, keys, values, t) for t in range(first, len(states))]
 
     def _output(self, states: list[Vector], keys: list[Vector], values: list[Vector], t: int) -> Vector:
         query = self._turned(_image(self.query, states[t]), t)
-        scores = [_product(query, key) for key in keys[: t + 1]]
+        scores = [_product([query[k] for k in self.support], [key[k] for k in self.support]) for key in keys[: t + 1]]
         highest = max(scores, key=lambda score: float(score.mid()))
         weights = [(score - highest).exp() for score in scores]
         mean = [_product(weights, [value[k] for value in values[: t + 1]]) for k in range(len(values[0]))]
