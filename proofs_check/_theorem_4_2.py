@@ -383,10 +383,10 @@ def _failure_frequency(parameters: MinimiserParameters) -> Claim:
         expected="UNDECIDED",
         statement=f"At M = {COUNTED_M} (d = {parameters.d}, L = {parameters.length}, a = {parameters.a}), the closed "
         f"form fails on some string of length <= {first.paper_length} with a probability over the frequencies of at "
-        f"most the separation bound {describe(bound, 3)}. Counted in {COUNTED_DRAWS} draws, so never called proved here.",
+        f"most the separation bound {describe(bound, 3)}. Counted in {COUNTED_DRAWS} draws: never called proved here.",
         figures={
             "M": str(COUNTED_M),
-            "draws": COUNTED_DRAWS,
+            "draws_counted": COUNTED_DRAWS,
             "failures": failures,
             "interval_99_percent": [float(interval.low), float(interval.high)],
             "interval": "exact binomial (Clopper and Pearson)",
