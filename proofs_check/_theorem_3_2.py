@@ -144,7 +144,7 @@ def _all_budgets(out: Path) -> Claim:
         status="PROVED" if holds else "UNDECIDED",
         expected="PROVED",
         statement="For all rho > 10^4 and all a, b >= 2: the ideal two-layer copier (real arithmetic; alpha = rho/10, "
-        "S = alpha^4, beta = pi/(4 N), C = N, N = floor(rho^2/(1000 ln rho))) has parameter norm <= rho, satisfies the "
+        "S = alpha^4, beta = pi/(4 N), C = N; N = floor(rho^2/(1000 ln rho))) has parameter norm <= rho, satisfies the "
         "lemma <h_i, h_j> <= 1 - 1/(72 N^2), and copies every binary string of length <= N.",
         figures={
             "proof": "every inequality is monotone in rho; these are its two sides at rho = 10^4",
