@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,9 @@ THEOREMS = {
     "theorem_3_2_without_logarithm",
     "theorem_3_2_from_weights",
     "theorem_3_2_without_log_from_weights",
+    "centred_curve_quadratic",
+    "centred_copies",
+    "theorem_3_2_centred_from_weights",
     "grid_copies_iff",
     "grid_flip_iff",
     "cosine_grid_copies_iff",
@@ -108,11 +112,31 @@ A_ANCHORS, B_ANCHORS, OTHER, ANOTHER = (2, 3), (4, 5), 6, 7
 Vector = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """`one_frequency c beta back`: c in nats, beta in radians a position, back in positions."""
+
+    c: float
+    beta: float
+    back: float
+
+    def __call__(self, r: int) -> float:
+        return self.c * math.cos(self.beta * (r - self.back))
+
+
+def paper_curve(length: float, back: float) -> Curve:
+    return Curve(length, math.pi / (4 * length), back)
+
+
+def centred_curve(length: float) -> Curve:
+    return Curve(15 * length, 2 / (5 * length), length / 2 + 1)
+
+
 class Weights:
     """As in Weights.v, d = 14: the least width that it allows."""
 
-    def __init__(self, length: float, scale: float, back: float) -> None:
-        t, alpha, beta = length**0.25, scale**0.25, math.pi / (4 * length)
+    def __init__(self, curve: Curve, scale: float) -> None:
+        t, alpha, beta, back = curve.c**0.25, scale**0.25, curve.beta, curve.back
         self.beta = beta
         self.embedding = np.zeros((8, 14))
         self.embedding[[0, 1, 5], 0] = self.embedding[A_ANCHORS, 1] = self.embedding[B_ANCHORS, 2] = t
@@ -157,11 +181,8 @@ class Weights:
         return turned
 
 
-def wrong_weight(length: float, scale: float, back: float, b: int, n: int, i: int) -> float:
-    """`wrong_weight (source S n i) (output S n i) n i` of TwoLayer.v, with gap = 4 L."""
-
-    def f(r: int) -> float:
-        return length * math.cos(math.pi / (4 * length) * (r - back))
+def wrong_weight(f: Curve, scale: float, b: int, n: int, i: int) -> float:
+    """`wrong_weight (source S n i) (output S n i) n i` of TwoLayer.v, with gap = 4 c."""
 
     def norm(r: int) -> float:
         return math.hypot(math.exp(f(r + 1)), math.exp(f(r)))
@@ -170,7 +191,7 @@ def wrong_weight(length: float, scale: float, back: float, b: int, n: int, i: in
         return (math.exp(f(j + 1) + f(k + 1)) + math.exp(f(j) + f(k))) / (norm(j) * norm(k))
 
     def leak(step: int) -> float:
-        return norm(n + b + step - 1) / (math.exp(4 * length) * norm(step))
+        return norm(n + b + step - 1) / (math.exp(4 * f.c) * norm(step))
 
     def damping(step: int) -> float:
         return 1 / math.sqrt(1 + leak(step) ** 2)
@@ -197,25 +218,28 @@ def right(weights: Weights, tokens: list[int], symbol: int) -> bool:
     return zero > one if symbol == 0 else one > zero
 
 
-@pytest.mark.parametrize("back", [0.0, 0.5])
-def test_all_strings_are_copied_at_the_scale_of_the_theorem(back: float) -> None:
+@pytest.mark.parametrize(
+    ("curve", "scale"),
+    [(paper_curve(6, 0), 61 * 6**2), (paper_curve(6, 0.5), 61 * 6**2), (centred_curve(6), 3.83 * 6**2)],
+)
+def test_all_strings_are_copied_at_the_scale_of_the_theorem(curve: Curve, scale: float) -> None:
     length = 6
-    weights = Weights(length, 61 * length**2, back)
+    weights = Weights(curve, scale)
     for n in range(1, length + 1):
         for string in itertools.product((0, 1), repeat=n):
             assert all(right(weights, tokens, string[i - 1]) for i, tokens in steps(string, [ANOTHER]))
 
 
-@pytest.mark.parametrize("back", [0.0, 0.5])
-def test_the_exact_condition_is_the_transformer_s(back: float) -> None:
+@pytest.mark.parametrize("curve", [paper_curve(4, 0), paper_curve(4, 0.5), centred_curve(4)])
+def test_the_exact_condition_is_the_transformer_s(curve: Curve) -> None:
     """At scales where some steps fail and others do not: a step fails on the single flip iff the formula says so."""
     outcomes = set()
-    for scale, n, b_rest in itertools.product((1.0, 9.0, 20.0, 35.0, 50.0, 80.0, 200.0), (2, 4, 7), ([], [ANOTHER])):
-        weights = Weights(4, scale, back)
+    for scale, n, b_rest in itertools.product((0.5, 1.0, 4.0, 9.0, 20.0, 50.0, 200.0), (2, 4, 7), ([], [ANOTHER])):
+        weights = Weights(curve, scale)
         for flipped in range(1, n + 1):
             string = tuple(int(j == flipped) for j in range(1, n + 1))
             tokens = dict(steps(string, b_rest))[flipped]
-            wrong = wrong_weight(4, scale, back, 2 + len(b_rest), n, flipped)
+            wrong = wrong_weight(curve, scale, 2 + len(b_rest), n, flipped)
             assert abs(wrong - 1) > 1e-9
             assert right(weights, tokens, 1) == (wrong < 1)
             outcomes.add(wrong < 1)
@@ -224,8 +248,9 @@ def test_the_exact_condition_is_the_transformer_s(back: float) -> None:
 
 def test_the_norm_is_that_of_the_theorem() -> None:
     for length, alpha in ((1.0, 2.0), (6.0, 3.0), (1e4, 1e3)):
-        expected = 18 * math.sqrt(length) + 8 * alpha**2 + 14
-        assert Weights(length, alpha**4, 0.5).square_norm() == pytest.approx(expected, rel=1e-12)
+        for curve in (paper_curve(length, 0.5), centred_curve(length)):
+            expected = 18 * math.sqrt(curve.c) + 8 * alpha**2 + 14
+            assert Weights(curve, alpha**4).square_norm() == pytest.approx(expected, rel=1e-12)
 
 
 def grid_condition(strength: float, rows: list[float], columns: list[float], a: int, b: int, n: int) -> bool:

@@ -1,7 +1,7 @@
 (** What the theorems rest on: the output is read by [check.sh], which allows the axioms of Coq's real numbers only. *)
 
-From Copy Require Import Impossibility Attained Readout Neighbours TwoLayer AnchorCurve PaperLemma Theorem32 Weights
-  Grid.
+From Copy Require Import Impossibility Attained Readout Neighbours TwoLayer AnchorCurve
+  PaperLemma Theorem32 CentredCurve Weights Grid.
 
 Print Assumptions length_six_any_votes.
 Print Assumptions length_six_any_weights.
@@ -39,8 +39,12 @@ Print Assumptions two_layer_generates.
 Print Assumptions theorem_3_2.
 Print Assumptions theorem_3_2_without_logarithm.
 
+Print Assumptions centred_curve_quadratic.
+Print Assumptions centred_copies.
+
 Print Assumptions theorem_3_2_from_weights.
 Print Assumptions theorem_3_2_without_log_from_weights.
+Print Assumptions theorem_3_2_centred_from_weights.
 
 Print Assumptions grid_copies_iff.
 Print Assumptions grid_flip_iff.

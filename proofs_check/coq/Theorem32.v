@@ -48,52 +48,70 @@ Proof.
   replace (60 / 61) with (/ (61 / 60)) by field. now apply Rinv_le_contravar.
 Qed.
 
+(** With a leak of at most lambda, which leaves at least omega of the scale: the sources must fall off steeply enough to
+    weigh at most 1 - rest together, and the symbols written so far must weigh less than rest. *)
+Lemma copies_if_sums_are_small (f : nat -> R) (m : two_layer T) (n : nat) (kappa lambda omega rest : R) :
+  copier f m ->
+  0 < kappa -> 0 < scale m -> lambda < 1 -> 0 < omega ->
+  (forall i, (1 <= i <= n)%nat -> leak f n i <= lambda /\ omega <= damping f n i) ->
+  (forall i j, (1 <= i < j)%nat -> (j <= n)%nat ->
+     inner f i j <= 1 - kappa * ((INR j - INR i) * (INR j - INR i))) ->
+  (forall t, scale m * omega * kappa <= t -> 2 * (exp (- t) / (1 - exp (- (3 * t)))) <= 1 - rest) ->
+  (forall i gap', (1 <= i <= n)%nat -> scale m * omega * (1 - lambda) <= gap' -> INR (i - 1) * exp (- gap') < rest) ->
+  forall s, length s = n -> copied tok A B (output_probability (layer2 m)) s.
+Proof.
+  intros is_copier kappa_pos scale_pos lambda_small omega_pos leaks falls sources_small outputs_small.
+  apply (two_layer_copies_iff tok A_rest B_rest a1 a2 b1 b2 f gap size m is_copier).
+  intros i range. destruct (leaks i range) as [_ damping_low].
+  set (E := scale m * damping f n i).
+  assert (E_scale : scale m * omega <= E) by (apply Rmult_le_compat_l; lra).
+  assert (scale_omega : 0 < scale m * omega) by now apply Rmult_lt_0_compat.
+  assert (E_kappa : scale m * omega * kappa <= E * kappa) by (apply Rmult_le_compat_r; lra).
+  assert (E_gap : scale m * omega * (1 - lambda) <= E * (1 - lambda)) by (apply Rmult_le_compat_r; lra).
+  assert (t_pos : 0 < E * kappa) by (apply Rmult_lt_0_compat; lra).
+  assert (falls' : forall j, (1 <= j <= n)%nat -> j <> i ->
+    inner f i j <= 1 - kappa * ((INR j - INR i) * (INR j - INR i))).
+  { intros j inside other. destruct (Nat.lt_ge_cases i j) as [later|earlier]; [apply falls; lia|].
+    specialize (falls j i ltac:(lia) ltac:(lia)). unfold inner in *. lra. }
+  assert (self : inner f i i = 1) by apply h_unit.
+  eapply Rle_lt_trans.
+  - apply wrong_weight_of_neighbours with (t := E * kappa) (gap := E * (1 - lambda)); [assumption | assumption | |].
+    + intros j inside other. specialize (falls' j inside other). unfold source. fold E. rewrite self.
+      assert (E * inner f i j <= E * (1 - kappa * ((INR j - INR i) * (INR j - INR i))))
+        by (apply Rmult_le_compat_l; lra).
+      lra.
+    + intros j inside. unfold source, output. fold E. rewrite self.
+      destruct (leaks (j + 1)%nat ltac:(lia)) as [small _].
+      pose proof (leak_positive B_rest b1 b2 f gap n (j + 1)) as leak_pos.
+      destruct (damping_bounds B_rest b1 b2 f gap n (j + 1)) as [damping_pos damping_high].
+      destruct (inner_bounds f i (n + length B + j)) as [inner_pos inner_high].
+      assert (leak f n (j + 1) * damping f n (j + 1) <= lambda * 1) by (apply Rmult_le_compat; lra).
+      assert (0 < leak f n (j + 1) * damping f n (j + 1)) by now apply Rmult_lt_0_compat.
+      assert (leak f n (j + 1) * damping f n (j + 1) * inner f i (n + length B + j) <= lambda * 1 * 1)
+        by (apply Rmult_le_compat; lra).
+      assert (E * (leak f n (j + 1) * damping f n (j + 1) * inner f i (n + length B + j)) <= E * (lambda * 1 * 1))
+        by (apply Rmult_le_compat_l; lra).
+      lra.
+  - pose proof (sources_small _ E_kappa). pose proof (outputs_small i _ range E_gap). lra.
+Qed.
+
 Theorem two_layer_copies_if_quadratic (f : nat -> R) (m : two_layer T) (n : nat) (kappa : R) :
   copier f m ->
   (forall i, (1 <= i <= n)%nat -> leak f n i <= / 8) ->
   (forall i j, (1 <= i < j)%nat -> (j <= n)%nat ->
      inner f i j <= 1 - kappa * ((INR j - INR i) * (INR j - INR i))) ->
-  61 / 72 <= scale m * kappa -> 36 * INR n <= scale m ->
+  0 < kappa -> 61 / 72 <= scale m * kappa -> 36 * INR n <= scale m ->
   forall s, length s = n -> copied tok A B (output_probability (layer2 m)) s.
 Proof.
-  intros is_copier small_leak falls enough_scale enough_for_outputs.
-  apply (two_layer_copies_iff tok A_rest B_rest a1 a2 b1 b2 f gap size m is_copier).
-  intros i range. pose proof (damping_above f n i (small_leak i range)) as damping_low.
-  destruct (damping_bounds B_rest b1 b2 f gap n i) as [damping_pos damping_high].
+  intros is_copier small_leak falls kappa_pos enough_scale enough_for_outputs s len.
+  destruct (Nat.eq_dec n 0) as [->|some].
+  { intros i range. rewrite len in range. lia. }
   assert (n_pos : 1 <= INR n) by (apply (le_INR 1); lia).
-  set (E := scale m * damping f n i).
-  assert (E_scale : scale m * (60 / 61) <= E) by (apply Rmult_le_compat_l; lra).
-  assert (kappa_pos : 0 < kappa).
-  { destruct (Rlt_dec 0 kappa) as [|no]; [assumption|].
-    assert (0 <= scale m * - kappa) by (apply Rmult_le_pos; lra). lra. }
-  assert (E_kappa : 5 / 6 <= E * kappa).
-  { assert (scale m * (60 / 61) * kappa <= E * kappa) by (apply Rmult_le_compat_r; lra). lra. }
-  assert (falls' : forall j, (1 <= j <= n)%nat -> j <> i ->
-    inner f i j <= 1 - kappa * ((INR j - INR i) * (INR j - INR i))).
-  { intros j inside other. destruct (Nat.lt_ge_cases i j) as [later|earlier]; [apply falls; lia|].
-    specialize (falls j i ltac:(lia) ltac:(lia)). unfold inner in *. lra. }
-  eapply Rle_lt_trans.
-  - apply wrong_weight_of_neighbours with (t := E * kappa) (gap := E * (7 / 8)); [lra | assumption | |].
-    + intros j inside other. specialize (falls' j inside other). unfold source. fold E.
-      assert (self : inner f i i = 1) by apply h_unit. rewrite self.
-      assert (E * inner f i j <= E * (1 - kappa * ((INR j - INR i) * (INR j - INR i))))
-        by (apply Rmult_le_compat_l; lra).
-      lra.
-    + intros j inside. unfold source, output. fold E.
-      assert (self : inner f i i = 1) by apply h_unit. rewrite self.
-      pose proof (small_leak (j + 1)%nat ltac:(lia)) as small.
-      pose proof (leak_positive B_rest b1 b2 f gap n (j + 1)) as leak_pos.
-      destruct (damping_bounds B_rest b1 b2 f gap n (j + 1)) as [damping_pos' damping_high'].
-      destruct (inner_bounds f i (n + length B + j)) as [inner_pos inner_high].
-      assert (leak f n (j + 1) * damping f n (j + 1) <= / 8 * 1) by (apply Rmult_le_compat; lra).
-      assert (0 < leak f n (j + 1) * damping f n (j + 1)) by now apply Rmult_lt_0_compat.
-      assert (leak f n (j + 1) * damping f n (j + 1) * inner f i (n + length B + j) <= / 8 * 1 * 1)
-        by (apply Rmult_le_compat; lra).
-      assert (E * (leak f n (j + 1) * damping f n (j + 1) * inner f i (n + length B + j)) <= E * (/ 8 * 1 * 1))
-        by (apply Rmult_le_compat_l; lra).
-      lra.
-  - pose proof (theta_small _ E_kappa).
-    pose proof (few_outputs n i (E * (7 / 8)) range ltac:(lra)). lra.
+  apply copies_if_sums_are_small
+    with (f := f) (n := n) (kappa := kappa) (lambda := / 8) (omega := 60 / 61) (rest := / 30); try assumption; try lra.
+  - intros i range. split; [|apply damping_above]; now apply small_leak.
+  - intros t above. pose proof (theta_small t ltac:(lra)). lra.
+  - intros i gap' range above. apply (few_outputs n); [assumption | lra].
 Qed.
 
 (** ** The leak *)
@@ -192,6 +210,7 @@ Proof.
   - intros i j order inside. assert (high : INR j <= L) by (apply Rle_trans with (INR n); [apply le_INR; lia |
       assumption]).
     pose proof (anchor_curve_quadratic L back i j back_range order high) as below. unfold Rdiv in below. lra.
+  - apply Rinv_0_lt_compat. lra.
   - apply (Rmult_le_reg_r (72 * (L * L))); [lra|]. rewrite Rmult_assoc, Rinv_l by lra. lra.
   - lra.
   - exact len.

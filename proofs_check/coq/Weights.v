@@ -1,10 +1,10 @@
 (** * Theorem 3.2 from its weights: they exist, and their norm is at most rho
 
     The weights of the two-layer copier, that they make the model of [TwoLayer.v], and the sum of their squares,
-    18 t^2 + 8 alpha^2 + 14, where L = t^4 and S = alpha^4. *)
+    18 t^2 + 8 alpha^2 + 14, where c = t^4 and S = alpha^4. *)
 
 From Coq Require Import Reals List Lra Lia Arith.
-From Copy Require Import Model Readout Transformer TwoLayer Neighbours AnchorCurve Theorem32.
+From Copy Require Import Model Readout Transformer TwoLayer Neighbours AnchorCurve Theorem32 CentredCurve.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -451,15 +451,10 @@ Qed.
 (** ** All strings *)
 
 Lemma weights_copy (s : list bool) :
-  1 <= t ^ 4 -> 0 <= back <= / 2 -> beta = PI / (4 * t ^ 4) -> 61 * (t ^ 4 * t ^ 4) <= alpha ^ 4 ->
-  INR (length s) <= t ^ 4 ->
+  copied tok (A A_rest a1 a2) (B B_rest b1 b2) (output_probability (layer2 made)) s ->
   copied tok (A A_rest a1 a2) (B B_rest b1 b2) (transformer_probability pairs frequency weights) s.
 Proof.
-  intros L_pos back_range its_beta enough short i range. unfold right_at.
-  rewrite same_probability by now apply seen_nonempty.
-  apply (two_layer_copies tok A_rest B_rest a1 a2 b1 b2 (4 * t ^ 4) 1 back back_range (t ^ 4) made); try assumption.
-  - unfold paper_curve. rewrite <- its_beta. exact made_is_copier.
-  - right. lra.
+  intros right i range. unfold right_at. rewrite same_probability by now apply seen_nonempty. exact (right i range).
 Qed.
 
 End Weights.
@@ -493,58 +488,71 @@ Notation B := (B_rest ++ [b1; b2]).
 (** Half the width d = 10a + 10b + 100: the number of rotary pairs. *)
 Definition half_width : nat := 5 * length A + 5 * length B + 50.
 
-(** The frequency of pair 0 is 0, that of pair 1 is pi / (4 L), the others are arbitrary. *)
-Definition admissible (L : R) (frequency : nat -> R) : Prop :=
-  frequency 0%nat = 0 /\ frequency 1%nat = PI / (4 * L).
+(** The frequency of pair 0 is 0, that of pair 1 is beta, the others are arbitrary. *)
+Definition admissible (beta : R) (frequency : nat -> R) : Prop := frequency 0%nat = 0 /\ frequency 1%nat = beta.
 
 (** Weights of norm at most rho copy every string up to L and generate it greedily from the prompt. *)
-Definition weights_exist (rho L : R) : Prop :=
-  forall frequency, admissible L frequency ->
+Definition weights_exist (rho L beta : R) : Prop :=
+  forall frequency, admissible beta frequency ->
   exists theta : parameters T,
     sqrt (square_norm half_width theta vocabulary) <= rho /\
     forall s, INR (length s) <= L ->
       copied tok A B (transformer_probability half_width frequency theta) s /\
       generate tok (transformer_probability half_width frequency theta) (A ++ map tok s ++ B) (length s) = s.
 
-Lemma weights_exist_if (rho L alpha : R) :
-  0 < rho -> 1 <= L -> 0 < alpha -> 61 * (L * L) <= alpha ^ 4 ->
-  18 * sqrt L + 8 * (alpha * alpha) + 14 <= rho * rho -> weights_exist rho L.
+Lemma weights_exist_if (rho L c beta back alpha : R) :
+  0 < rho -> 0 < c -> 0 < alpha -> 18 * sqrt c + 8 * (alpha * alpha) + 14 <= rho * rho ->
+  (forall m s,
+     is_two_layer_copier tok A_rest B_rest a1 a2 b1 b2 (one_frequency c beta back) (4 * c) 1 m ->
+     scale m = alpha ^ 4 -> INR (length s) <= L -> copied tok A B (output_probability (layer2 m)) s) ->
+  weights_exist rho L beta.
 Proof.
-  intros rho_pos L_pos alpha_pos enough small frequency [still turning].
-  set (t := sqrt (sqrt L)).
-  assert (root_pos : 0 < sqrt L) by (apply sqrt_lt_R0; lra).
+  intros rho_pos c_pos alpha_pos small copies frequency [still turning].
+  set (t := sqrt (sqrt c)).
+  assert (root_pos : 0 < sqrt c) by (now apply sqrt_lt_R0).
   assert (t_pos : 0 < t) by (now apply sqrt_lt_R0).
-  assert (t_square : t * t = sqrt L) by (apply sqrt_sqrt; lra).
-  assert (t_fourth : t ^ 4 = L).
+  assert (t_square : t * t = sqrt c) by (apply sqrt_sqrt; lra).
+  assert (t_fourth : t ^ 4 = c).
   { replace (t ^ 4) with (t * t * (t * t)) by ring. rewrite t_square. apply sqrt_sqrt. lra. }
-  exists (weights eq_dec tok a1 a2 b1 b2 t alpha (PI / (4 * L)) (/ 2)). split.
+  assert (enough : (7 <= half_width)%nat) by (unfold half_width; lia).
+  exists (weights eq_dec tok a1 a2 b1 b2 t alpha beta back). split.
   - rewrite <- (sqrt_square rho) by lra. apply sqrt_le_1_alt.
-    eapply Rle_trans; [apply norm_of_weights; try assumption; unfold half_width; lia|]. rewrite t_square. exact small.
+    eapply Rle_trans; [now apply norm_of_weights|]. rewrite t_square. exact small.
   - intros s short.
     assert (all : copied tok A B (transformer_probability half_width frequency
-      (weights eq_dec tok a1 a2 b1 b2 t alpha (PI / (4 * L)) (/ 2))) s).
-    { apply (weights_copy eq_dec tok A_rest B_rest a1 a2 b1 b2); try assumption; rewrite ?t_fourth; try lra.
-      unfold half_width. lia. }
+      (weights eq_dec tok a1 a2 b1 b2 t alpha beta back)) s).
+    { apply (weights_copy eq_dec tok A_rest B_rest a1 a2 b1 b2); try assumption.
+      apply copies; [|reflexivity | assumption]. rewrite <- t_fourth. now apply made_is_copier. }
     split; [exact all|]. apply generation_is_exact; [apply transformer_probabilities_add_up | exact all].
+Qed.
+
+(** The paper's curve, with half steps. *)
+Lemma weights_exist_for_paper_curve (rho L alpha : R) :
+  0 < rho -> 1 <= L -> 0 < alpha -> 61 * (L * L) <= alpha ^ 4 ->
+  18 * sqrt L + 8 * (alpha * alpha) + 14 <= rho * rho -> weights_exist rho L (PI / (4 * L)).
+Proof.
+  intros rho_pos L_pos alpha_pos enough small.
+  apply weights_exist_if with (c := L) (back := / 2) (alpha := alpha); try assumption; try lra.
+  intros m s is_copier its_scale short.
+  apply (two_layer_copies tok A_rest B_rest a1 a2 b1 b2 (4 * L) 1 (/ 2) ltac:(lra) L m); try assumption; lra.
 Qed.
 
 (** Theorem 3.2 (paper; the architecture and the weights are reconstructed). *)
 Theorem theorem_3_2_from_weights (rho : R) :
-  10000 < rho -> weights_exist rho (rho ^ 2 / (1000 * ln rho)).
+  10000 < rho -> let L := rho ^ 2 / (1000 * ln rho) in weights_exist rho L (PI / (4 * L)).
 Proof.
-  intro big. assert (square : 10000 * 10000 < rho * rho) by (apply Rmult_le_0_lt_compat; lra).
+  intros big L. assert (square : 10000 * 10000 < rho * rho) by (apply Rmult_le_0_lt_compat; lra).
   assert (log_big : 1 <= ln rho).
   { rewrite <- (ln_exp 1). pose proof exp_le_3. apply Rlt_le, ln_increasing; [apply exp_pos | lra]. }
   assert (log_small : ln rho <= rho).
   { pose proof (exp_ineq1_le (ln rho)) as above. rewrite exp_ln in above by lra. lra. }
-  set (L := rho ^ 2 / (1000 * ln rho)).
   assert (L_value : L * (1000 * ln rho) = rho * rho) by (unfold L; field; lra).
   assert (L_pos : 1 <= L).
   { apply (Rmult_le_reg_r (1000 * ln rho)); [lra|]. rewrite L_value.
     assert (10000 * rho <= rho * rho) by (apply Rmult_le_compat_r; lra). lra. }
   assert (L_high : 1000 * L <= rho * rho).
   { rewrite <- L_value. assert (L * 1 <= L * ln rho) by (apply Rmult_le_compat_l; lra). lra. }
-  apply weights_exist_if with (alpha := rho / 10); try lra.
+  apply weights_exist_for_paper_curve with (alpha := rho / 10); try lra.
   - replace ((rho / 10) ^ 4) with (rho * rho * (rho * rho) / 10000) by field.
     assert (1000 * L * (1000 * L) <= rho * rho * (rho * rho)) by (apply Rmult_le_compat; lra).
     assert (0 < L * L) by (apply Rmult_lt_0_compat; lra). lra.
@@ -554,23 +562,45 @@ Proof.
     replace (rho / 10 * (rho / 10)) with (rho * rho / 100) by field. lra.
 Qed.
 
-(** Without the logarithm, at rho = 10^4 146 times as far (new). *)
+(** The same frequency and the same shape of the curve without the logarithm: 146 times as far at rho = 10^4 (new). *)
 Theorem theorem_3_2_without_log_from_weights (rho : R) :
-  10000 < rho -> weights_exist rho (rho ^ 2 / 63).
+  10000 < rho -> let L := rho ^ 2 / 63 in weights_exist rho L (PI / (4 * L)).
 Proof.
-  intro big. assert (square : 10000 * 10000 < rho * rho) by (apply Rmult_le_0_lt_compat; lra).
-  replace (rho ^ 2 / 63) with (rho * rho / 63) by field.
+  intros big L. assert (square : 10000 * 10000 < rho * rho) by (apply Rmult_le_0_lt_compat; lra).
+  assert (L_value : L = rho * rho / 63) by (unfold L; field).
   set (alpha := rho * sqrt (124 / 1000)).
   assert (root_square : sqrt (124 / 1000) * sqrt (124 / 1000) = 124 / 1000) by (apply sqrt_sqrt; lra).
   assert (alpha_square : alpha * alpha = rho * rho * (124 / 1000)) by (rewrite <- root_square; unfold alpha; ring).
-  apply weights_exist_if with (alpha := alpha); try lra.
+  apply weights_exist_for_paper_curve with (alpha := alpha); try lra.
   - apply Rmult_lt_0_compat; [lra | apply sqrt_lt_R0; lra].
-  - replace (alpha ^ 4) with (alpha * alpha * (alpha * alpha)) by ring. rewrite alpha_square.
+  - replace (alpha ^ 4) with (alpha * alpha * (alpha * alpha)) by ring. rewrite alpha_square, L_value.
     assert (0 < rho * rho * (rho * rho)) by (apply Rmult_lt_0_compat; lra). lra.
-  - rewrite alpha_square.
+  - rewrite alpha_square, L_value.
     assert (root : sqrt (rho * rho / 63) <= rho).
     { rewrite <- (sqrt_square rho) at 3 by lra. apply sqrt_le_1_alt. lra. }
     assert (10000 * rho <= rho * rho) by (apply Rmult_le_compat_r; lra). lra.
+Qed.
+
+(** With the centred curve of [CentredCurve.v]: 575 times as far at rho = 10^4 (new). *)
+Theorem theorem_3_2_centred_from_weights (rho : R) :
+  10000 < rho -> let L := rho ^ 2 / 16 in weights_exist rho L (2 / (5 * L)).
+Proof.
+  intros big L. assert (square : 10000 * 10000 < rho * rho) by (apply Rmult_le_0_lt_compat; lra).
+  assert (L_value : L = rho * rho / 16) by (unfold L; field).
+  set (alpha := rho * sqrt (124 / 1000)).
+  assert (root_square : sqrt (124 / 1000) * sqrt (124 / 1000) = 124 / 1000) by (apply sqrt_sqrt; lra).
+  assert (alpha_square : alpha * alpha = rho * rho * (124 / 1000)) by (rewrite <- root_square; unfold alpha; ring).
+  apply weights_exist_if with (c := 15 * L) (back := L / 2 + 1) (alpha := alpha); try lra.
+  - apply Rmult_lt_0_compat; [lra | apply sqrt_lt_R0; lra].
+  - rewrite alpha_square, L_value.
+    assert (root : sqrt (15 * (rho * rho / 16)) <= rho).
+    { rewrite <- (sqrt_square rho) at 3 by lra. apply sqrt_le_1_alt. lra. }
+    assert (10000 * rho <= rho * rho) by (apply Rmult_le_compat_r; lra). lra.
+  - intros m s is_copier its_scale short.
+    apply (centred_copies tok A_rest B_rest a1 a2 b1 b2 (4 * (15 * L)) 1 L m); try assumption; try lra.
+    rewrite its_scale. replace (alpha ^ 4) with (alpha * alpha * (alpha * alpha)) by ring.
+    rewrite alpha_square, L_value.
+    assert (0 < rho * rho * (rho * rho)) by (apply Rmult_lt_0_compat; lra). lra.
 Qed.
 
 End Existence.
