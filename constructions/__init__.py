@@ -31,6 +31,7 @@ from constructions.float_map import budgets as budgets
 from constructions.float_map import float_reach as float_reach
 from constructions.float_map import practical_trial as practical_trial
 from constructions.float_map import predicted_rho as predicted_rho
+from constructions.float_map import run_two_layer as run_two_layer
 from constructions.one_layer import in_float64 as in_float64
 from constructions.one_layer import one_layer_model as one_layer_model
 from constructions.shift_probes import SHIFT_ENCODINGS as SHIFT_ENCODINGS

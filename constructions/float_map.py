@@ -18,7 +18,8 @@ which 2 u T reaches that difference. Label: new.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
 from typing import Any, Literal
@@ -145,12 +146,22 @@ def worst_strings(
     yield sample_strings("uniform", length, 1, seed)[0], spread
 
 
-def try_two_layer(rho: Fraction, dtype: str, length: int | None = None) -> Trial:
-    """Run the paper's two-layer copier in the format, on its worst strings of length L0(rho) or the one given."""
+def try_two_layer(rho: Fraction, dtype: str) -> Trial:
+    """Run the paper's two-layer copier in the format, on its worst strings of length L0(rho)."""
     copier = build_two_layer_copier(rho, beyond_theorem=True)
-    length = copier.length if length is None else length
-    copier.model.to(DTYPES[dtype])
-    return _trial(rho, length, lambda string, steps: _two_layer_answers(copier, string, steps))
+    return run_two_layer(copier, dtype, copier.length)
+
+
+def run_two_layer(copier: TwoLayerCopier, dtype: str, length: int) -> Trial:
+    """Run a two-layer copier in the format, on worst strings of that length; the copier itself is left as it is.
+
+    Raises:
+        InputError: unknown format.
+    """
+    if dtype not in DTYPES:
+        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    cast = replace(copier, model=deepcopy(copier.model).to(DTYPES[dtype]))
+    return _trial(copier.rho, length, lambda string, steps: _two_layer_answers(cast, string, steps))
 
 
 def try_grid(rho: Fraction, dtype: str, d: int = GRID_DIMENSION, length: int | None = None) -> Trial:

@@ -34,7 +34,7 @@ from proofs_check._command_minimize import minimize_command
 from proofs_check._command_parts import json_option, print_json, progress
 from proofs_check._command_plot import plot
 from proofs_check._command_train import train_command
-from proofs_check._command_two_layer import describe_copier, two_layer_bound
+from proofs_check._command_two_layer import describe_copier, require_precision, two_layer_bound
 from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
@@ -200,6 +200,8 @@ def bound_grid(
     "--pairs", type=int, default=None, help="Turning pairs of the sharp variants [default: 32 for rho > 10^4]."
 )
 @click.option("--beyond-theorem", is_flag=True, help="Allow rho <= 10^4.")
+@click.option("--dtype", default=None, help="Run the torch model in this format too: float64, float32 or bfloat16.")
+@click.option("--beyond-precision", is_flag=True, help="Go on if that run gets a step wrong.")
 @json_option
 @click.pass_context
 def bound_two_layer(
@@ -210,15 +212,23 @@ def bound_two_layer(
     b: int,
     pairs: int | None,
     beyond_theorem: bool,
+    dtype: str | None,
+    beyond_precision: bool,
     as_json: bool,
 ) -> None:
     """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
     copier, found = two_layer_bound(rho, variant, a, b, pairs, beyond_theorem)
+    trial = (
+        None if dtype is None else require_precision(copier, min(copier.length, found.lower), dtype, beyond_precision)
+    )
     if as_json:
-        print_json(bound_document(found))
+        run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
+        print_json({**bound_document(found), **run})
     else:
         click.echo(describe_copier(copier))
         _print_bracket(found, copier.rho)
+        if trial is not None:
+            click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
     ctx.exit(0 if found.lower else 3)
 
 

@@ -93,6 +93,23 @@ def test_the_command_prints_the_table_and_saves_the_plot(tmp_path: Path, capsys:
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["floats.json", "floats.pdf"]
 
 
+def test_a_format_known_to_be_wrong_is_refused_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["bound", "two-layer", *arguments])
+        printed = capsys.readouterr()
+        return int(stop.value.code or 0), printed.out, printed.err
+
+    code, out, err = run("--rho", "10001", "--dtype", "float32")
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1
+    assert "--dtype = float32: must be a format in which the torch model copies" in err and "--beyond-precision" in err
+    code, out, _ = run("--rho", "10001", "--dtype", "float32", "--beyond-precision", "--json")
+    assert code == 0 and json.loads(out)["torch_run"]["wrong"] > 0
+    code, out, _ = run("--rho", "1000", "--beyond-theorem", "--dtype", "float32", "--json")
+    assert code == 0 and json.loads(out)["torch_run"]["wrong"] == 0
+    assert run("--rho", "10001", "--dtype", "float16")[0] == 2
+
+
 def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["floats", "--dtypes", "float64,float16"])
