@@ -33,6 +33,7 @@ THEOREMS = {
     "two_layer_flip_iff",
     "anchors_differ",
     "inner_below",
+    "h_of_sigmoid",
     "anchor_curve_quadratic",
     "paper_lemma",
     "two_layer_copies_if_quadratic",

@@ -63,6 +63,24 @@ Proof.
   pose proof (exp_pos (f (S r))). pose proof (exp_pos (f r)). field. lra.
 Qed.
 
+(** The paper's way to write it: h_i is the unit vector along p v1 + (1 - p) v2, p the sigmoid of D(i). *)
+Theorem h_of_sigmoid r :
+  let p := / (1 + exp (- difference r)) in
+  h1 f r = p / sqrt (p * p + (1 - p) * (1 - p)) /\ h2 f r = (1 - p) / sqrt (p * p + (1 - p) * (1 - p)).
+Proof.
+  intro p. set (a := exp (f (S r))). set (b := exp (f r)).
+  assert (a_pos : 0 < a) by apply exp_pos. assert (b_pos : 0 < b) by apply exp_pos.
+  pose proof (norm_positive f r) as norm_pos.
+  assert (p_value : p = a / (a + b)).
+  { unfold p, difference. replace (- (f (S r) - f r)) with (f r + - f (S r)) by ring.
+    rewrite exp_plus, exp_Ropp. fold a b. field. split; lra. }
+  assert (length : sqrt (p * p + (1 - p) * (1 - p)) = norm f r / (a + b)).
+  { rewrite p_value, <- (sqrt_square (norm f r / (a + b))) by (apply Rlt_le, Rdiv_lt_0_compat; lra).
+    f_equal. transitivity ((a * a + b * b) / ((a + b) * (a + b))); [field; lra|].
+    unfold a at 1 2, b at 1 2. rewrite <- norm_square. field. lra. }
+  rewrite length, p_value. unfold h1, h2. fold a b. split; field; lra.
+Qed.
+
 (** The cross product of h_i and h_j: their angle's sine. *)
 Definition cross (i j : nat) : R := h1 f i * h2 f j - h2 f i * h1 f j.
 

@@ -28,6 +28,7 @@ Print Assumptions two_layer_copies_iff.
 Print Assumptions two_layer_flip_iff.
 Print Assumptions anchors_differ.
 
+Print Assumptions h_of_sigmoid.
 Print Assumptions inner_below.
 Print Assumptions anchor_curve_quadratic.
 
