@@ -305,8 +305,13 @@ class Transformer(nn.Module):
     def generate(self, prompt: Int64[Tensor, "batch length"], steps: int) -> Int64[Tensor, "batch steps"]:
         """The tokens that follow the prompt, each the arg-max given all before it; keys and values are kept.
 
+        Raises:
+            InputError: an empty prompt, or steps < 1.
+
         Cost: O((length + steps)^2) in every layer.
         """
+        require_at_least("prompt length", prompt.shape[1], 1)
+        require_at_least("steps", steps, 1)
         cache = self.cache(prompt.shape[0], prompt.shape[1] + steps)
         written = [self._prefill(prompt, cache)]
         while len(written) < steps:
