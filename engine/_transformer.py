@@ -209,11 +209,16 @@ class Block(nn.Module):
     def _finish(
         self, x: Float[Tensor, "batch block model_width"], y: Float[Tensor, "batch block model_width"]
     ) -> Float[Tensor, "batch block model_width"]:
-        x = x + y if self.residual else y
-        if self.mlp is None or self.mlp_norm is None:
-            return x
-        y = self.mlp(self.mlp_norm(x))
-        return x + y if self.residual else y
+        x = self._added(x, y)
+        return x if self.mlp is None or self.mlp_norm is None else self._added(x, self.mlp(self.mlp_norm(x)))
+
+    def _added(
+        self, x: Float[Tensor, "batch block model_width"], y: Float[Tensor, "batch block model_width"]
+    ) -> Float[Tensor, "batch block model_width"]:
+        if not self.residual:
+            return y
+        # In place where no precision is lost (mixed precision gives y in bfloat16): y is a product that nothing keeps.
+        return y.add_(x) if y.dtype == x.dtype else x + y
 
 
 class Transformer(nn.Module):
@@ -302,8 +307,13 @@ class Transformer(nn.Module):
     def generate(self, prompt: Int64[Tensor, "batch length"], steps: int) -> Int64[Tensor, "batch steps"]:
         """The tokens that follow the prompt, each the arg-max given all before it; keys and values are kept.
 
+        Raises:
+            InputError: an empty prompt, or steps < 1.
+
         Cost: O((length + steps)^2) in every layer.
         """
+        require_at_least("prompt length", prompt.shape[1], 1)
+        require_at_least("steps", steps, 1)
         cache = self.cache(prompt.shape[0], prompt.shape[1] + steps)
         written = [self._prefill(prompt, cache)]
         while len(written) < steps:

@@ -419,6 +419,13 @@ def test_generation_with_a_cache_equals_generation_without(encoding: str, monkey
     assert exact_match(model, tokens, slice(9, 15)).all()
 
 
+def test_nothing_is_generated_from_nothing() -> None:
+    with pytest.raises(InputError, match="prompt length = 0"):
+        small_model().generate(random_tokens(1, 0), 3)
+    with pytest.raises(InputError, match="steps = 0"):
+        small_model().generate(random_tokens(1, 4), 0)
+
+
 @pytest.mark.parametrize("answer", [slice(0, 3), slice(4, 4), slice(1, 9, 2), slice(12, 15)])
 def test_answers_that_are_none_are_refused(answer: slice) -> None:
     with pytest.raises(InputError, match="answer"):
