@@ -106,7 +106,7 @@ def preset_run(
         distribution, separator, max_length: of the training data.
         layers: number of layers.
         heads: heads of each layer, such as (2, 1) in the paper's Figure 3.
-        steps: optimiser steps.
+        steps: optimiser steps; a curriculum shrinks or grows with them.
         precision: Fabric's name.
 
     Raises:
@@ -118,7 +118,9 @@ def preset_run(
         raise InputError("task", task, "one of " + ", ".join(TASKS))
     preset = PRESETS[name]
     training = preset.copy(encoding) if task == "copy" else preset.list(encoding)
-    training = replace(training, seed=seed, **_chosen(steps=steps, precision=precision))
+    if steps is not None:
+        training = replace(training, steps=steps, curriculum=training.curriculum * steps // training.steps)
+    training = replace(training, seed=seed, **_chosen(precision=precision))
     data = COPY_DATA if task == "copy" else LIST_DATA
     data = replace(data, separator=separator, **_chosen(distribution=distribution, max_length=max_length))
     source = data.source()
