@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,10 @@ def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
         ]
         done = sweep(long_job, items, processes=options.processes)
     else:
-        jobs = [Job(config, options.runs / name / run_name(config), ask) for config, ask in PARTS[name](options.seeds)]
+        jobs = [
+            Job(config, options.runs / name / run_name(config), replace(ask, samples=options.samples))
+            for config, ask in PARTS[name](options.seeds)
+        ]
         done = sweep(timed_job, jobs, processes=options.processes)
     start, rows = time.perf_counter(), {}
     for number, row in done:
@@ -143,6 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long"], default=HALF_HOUR)
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=10, help="strings of each length")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=Path, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)

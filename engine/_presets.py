@@ -44,6 +44,8 @@ def _laptop_shape(encoding: str) -> Shape:
 
 
 def _laptop(encoding: str) -> TrainingConfig:
+    if encoding == "auto2d":
+        return TrainingConfig(250, 32, 2, 5e-3, 1e-4, warmup=50, curriculum=100)
     if encoding in ONE_LAYER_ENCODINGS:
         return TrainingConfig(120, 64, 2, 1e-2, 1e-4, warmup=20)
     return TrainingConfig(2500, 32, 2, 2e-3, 1e-4, warmup=50, curriculum=1750)
