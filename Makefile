@@ -36,6 +36,7 @@ coq:
 
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
+	$(BIN)/python -m benchmarks.training
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

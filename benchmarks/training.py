@@ -3,9 +3,9 @@
 `python -m benchmarks.training [--parts grid star ...] [--seeds 8] [--processes 2]` trains in `out/training/` (each run
 goes on where it was stopped) and writes results/training.json, with commit and seeds, after every run.
 
-Parts: `grid` (2D-RoPE, up to 10,000 symbols), `star` (Auto-2D-RoPE and 2D-RoPE with `*` for the newline), `others`
-(RoPE, ALiBi, NoPE, RNoPE, H-RoPE, two layers), `uniform` (trained on uniform strings), `long` (100,000 symbols; after
-`grid`, and not part of the half hour).
+Parts of the half hour on two idle cores: `grid` (2D-RoPE, up to 10,000 symbols), `star` (Auto-2D-RoPE and 2D-RoPE with
+`*` for the newline), `others` (RoPE, ALiBi, NoPE, RNoPE, two layers, OTHERS_STEPS steps), `uniform` (trained on uniform
+strings). Beyond it: `long` (100,000 symbols, after `grid`) and `converge` (the others with all of the preset's steps).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ FAR = (250, 1000, 10_000)
 STAR = (250, 1000, 3000)
 OTHERS = (250, 500, 1000)
 LONG = 100_000
+
+#: Steps of the encodings of one axis within the half hour, on the way to convergence at best.
+OTHERS_STEPS = 600
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,29 @@ def star(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
         yield from ((preset_run("laptop", encoding, seed, separator="*"), ask) for seed in range(seeds))
 
 
-def others(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
-    """The encodings of one axis, and those in turn, two layers."""
+def others(seeds: int, steps: int | None = OTHERS_STEPS) -> Iterator[tuple[RunConfig, Questions]]:
+    """The encodings of one axis, two layers."""
     ask = Questions(COPY_DISTRIBUTIONS, OTHERS, keeps=KEEPS)
-    for encoding in ("rope", "alibi", "nope", "rnope", "hrope"):
-        yield from ((preset_run("laptop", encoding, seed), ask) for seed in range(seeds))
+    for encoding in ("rope", "alibi", "nope", "rnope"):
+        yield from ((preset_run("laptop", encoding, seed, steps=steps), ask) for seed in range(seeds))
+
+
+def converge(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
+    """The same with all of the preset's steps."""
+    yield from others(seeds, None)
 
 
 def uniform(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
     """Trained on uniform strings (the paper's Figure 7)."""
     ask = Questions(COPY_DISTRIBUTIONS, (250,), keeps=KEEPS)
-    for encoding in ("rope2d", "rope"):
-        yield from ((preset_run("laptop", encoding, seed, distribution="uniform"), ask) for seed in range(seeds))
+    for encoding, steps in (("rope2d", None), ("rope", OTHERS_STEPS)):
+        for seed in range(seeds):
+            yield preset_run("laptop", encoding, seed, distribution="uniform", steps=steps), ask
 
 
-PARTS = {"grid": grid, "star": star, "others": others, "uniform": uniform}
+#: Parts by name; the first ones make up the half hour.
+PARTS = {"grid": grid, "star": star, "others": others, "uniform": uniform, "converge": converge}
+HALF_HOUR = ("grid", "star", "others", "uniform")
 
 
 def timed_job(job: Job) -> dict[str, Any]:
@@ -104,13 +115,16 @@ def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
     """All runs of a part, saving after each."""
     if name == "long":
         items = [
-            LongJob(options.runs / run_name(preset_run("laptop", "rope2d", seed)), distribution, seed)
+            LongJob(options.runs / "grid" / run_name(preset_run("laptop", "rope2d", seed)), distribution, seed)
             for seed in range(options.seeds)
             for distribution in ("recursive-flip", "imbalanced")
         ]
         done = sweep(long_job, items, processes=options.processes)
     else:
-        jobs = [Job(config, options.runs / run_name(config), ask) for config, ask in PARTS[name](options.seeds)]
+        jobs = [
+            Job(config, options.runs / name / run_name(config), replace(ask, samples=options.samples))
+            for config, ask in PARTS[name](options.seeds)
+        ]
         done = sweep(timed_job, jobs, processes=options.processes)
     start, rows = time.perf_counter(), {}
     for number, row in done:
@@ -130,8 +144,9 @@ def part_document(name: str, rows: list[dict[str, Any]], seconds: float) -> dict
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts asked for; a part that stands in the results for this commit is made again from its runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long"], default=list(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long"], default=HALF_HOUR)
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=10, help="strings of each length")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=Path, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -44,6 +44,8 @@ def _laptop_shape(encoding: str) -> Shape:
 
 
 def _laptop(encoding: str) -> TrainingConfig:
+    if encoding == "auto2d":
+        return TrainingConfig(250, 32, 2, 5e-3, 1e-4, warmup=50, curriculum=100)
     if encoding in ONE_LAYER_ENCODINGS:
         return TrainingConfig(120, 64, 2, 1e-2, 1e-4, warmup=20)
     return TrainingConfig(2500, 32, 2, 2e-3, 1e-4, warmup=50, curriculum=1750)
@@ -106,7 +108,7 @@ def preset_run(
         distribution, separator, max_length: of the training data.
         layers: number of layers.
         heads: heads of each layer, such as (2, 1) in the paper's Figure 3.
-        steps: optimiser steps.
+        steps: optimiser steps; a curriculum shrinks or grows with them.
         precision: Fabric's name.
 
     Raises:
@@ -118,7 +120,9 @@ def preset_run(
         raise InputError("task", task, "one of " + ", ".join(TASKS))
     preset = PRESETS[name]
     training = preset.copy(encoding) if task == "copy" else preset.list(encoding)
-    training = replace(training, seed=seed, **_chosen(steps=steps, precision=precision))
+    if steps is not None:
+        training = replace(training, steps=steps, curriculum=training.curriculum * steps // training.steps)
+    training = replace(training, seed=seed, **_chosen(precision=precision))
     data = COPY_DATA if task == "copy" else LIST_DATA
     data = replace(data, separator=separator, **_chosen(distribution=distribution, max_length=max_length))
     source = data.source()
