@@ -100,14 +100,22 @@ def test_edited_proofs_are_refused(tmp_path: Path, file: str, old: str, new: str
         run_kernel(edited_copy(tmp_path, file, old, new))
 
 
-@coq
 def test_claims_are_labelled_kernel_only_in_a_run_that_ran_coq(tmp_path: Path) -> None:
-    version = run_kernel()
-    assert "Coq" in version
-    for kernel, method in ((version, "kernel"), (None, "exact")):
+    for kernel, method in (("The Coq Proof Assistant, version 8.16.1", "kernel"), (None, "exact")):
         claims = [task() for task in shift_claims(tmp_path, kernel)]
         assert [claim.method for claim in claims] == ["exact", method, method, method]
         assert all(("in this run" in claim.statement) == (kernel is not None) for claim in claims[1:])
+
+
+def test_the_answer_of_the_proof_check_is_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make coq` runs the proofs themselves; here its script is replaced by ones that succeed and fail."""
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/" + name)
+    copy = edited_copy(tmp_path, "check.sh", "set -eu", "set -eu")
+    (copy / "check.sh").write_text("echo The Coq Proof Assistant, version 8.16.1; echo all theorems hold")
+    assert run_kernel(copy) == "The Coq Proof Assistant, version 8.16.1"
+    (copy / "check.sh").write_text("echo compiled; echo FAILED: a proof >&2; exit 1")
+    with pytest.raises(KernelError, match="FAILED: a proof"):
+        run_kernel(copy)
 
 
 def test_without_coq_the_option_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
