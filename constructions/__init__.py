@@ -10,6 +10,7 @@ from constructions._score_table import TableHead as TableHead
 from constructions._score_table import TableModel as TableModel
 from constructions._score_table import forced_answers as forced_answers
 from constructions._score_table import table_of_witness as table_of_witness
+from constructions._two_layer_replay import LONGEST_TWO_LAYER_REPLAY as LONGEST_TWO_LAYER_REPLAY
 from constructions._two_layer_replay import ball_difference as ball_difference
 from constructions._two_layer_replay import replay_two_layer as replay_two_layer
 from constructions.theorem_3_1 import ShiftCopier as ShiftCopier

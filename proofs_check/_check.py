@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from engine import write_atomically
 from proofs_check._claims import Claim
 from proofs_check._theorem_3_1 import shift_claims
+from proofs_check._theorem_3_2 import TwoLayerParameters, two_layer_claims, two_layer_universal_claims
 from proofs_check._theorem_4_1 import (
     BUDGETS,
     BudgetParameters,
@@ -104,9 +105,15 @@ def run_check(
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
     with output_directory(out) as directory:
-        tasks = [*shift_claims(directory / CERTIFICATES), *universal_claims(directory / CERTIFICATES)]
+        certificates = directory / CERTIFICATES
+        tasks = [
+            *shift_claims(certificates),
+            *universal_claims(certificates),
+            *two_layer_universal_claims(certificates),
+        ]
         for rho in parameters.rhos:
-            of_rho = budget_claims(parameters.for_budget(rho, directory / CERTIFICATES, tick))
+            of_rho = budget_claims(parameters.for_budget(rho, certificates, tick))
+            of_rho += two_layer_claims(TwoLayerParameters(rho, parameters.a, parameters.b, certificates))
             tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
         if out is not None:

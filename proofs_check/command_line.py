@@ -23,6 +23,7 @@ from rich.text import Text
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._command_two_layer import describe_copier, two_layer_bound
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
@@ -176,6 +177,39 @@ def bound_grid(
         )
         _print_bound(found)
     ctx.exit(0 if found.status == "PROVED" else 3)
+
+
+@bound.command("two-layer")
+@click.option("--rho", type=Rational(), required=True, help="Norm budget.")
+@click.option(
+    "--variant", default="paper", show_default=True, help="Weights: paper, sharp, shared (a plane) or trained-layout."
+)
+@click.option("--a", default=2, show_default=True, help="Tokens before the string, at least 2.")
+@click.option("--b", default=3, show_default=True, help="Tokens between the string and its copy, at least 2.")
+@click.option(
+    "--pairs", type=int, default=None, help="Turning pairs of the sharp variants [default: 32 for rho > 10^4]."
+)
+@click.option("--beyond-theorem", is_flag=True, help="Allow rho <= 10^4.")
+@json_option
+@click.pass_context
+def bound_two_layer(
+    ctx: click.Context,
+    rho: Fraction,
+    variant: str,
+    a: int,
+    b: int,
+    pairs: int | None,
+    beyond_theorem: bool,
+    as_json: bool,
+) -> None:
+    """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
+    copier, found = two_layer_bound(rho, variant, a, b, pairs, beyond_theorem)
+    if as_json:
+        _print_json(bound_document(found))
+    else:
+        click.echo(describe_copier(copier))
+        _print_bracket(found, copier.rho)
+    ctx.exit(0 if found.lower else 3)
 
 
 @cli.command()
@@ -443,6 +477,20 @@ def _print_bound(found: LengthBound) -> None:
             f"{found.fails.flip_position}; step {found.fails.step} is wrong."
         )
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
+
+
+def _print_bracket(found: LengthBound, rho: Fraction) -> None:
+    """A length bound, which is a bracket where no scan is possible."""
+    constant = float(found.lower / rho**2)
+    click.echo(f"PROVED: every string of every length <= {found.lower} is copied ({constant:.4g} rho^2).")
+    if found.fails is None:
+        click.echo("No failing string was looked for or found.")
+    else:
+        click.echo(
+            f"PROVED: not every string of length {found.fails.length} is. Witness: all 0 but symbol "
+            f"{found.fails.flip_position}; step {found.fails.step} is wrong."
+        )
+    click.echo("Label: new; reconstructed for the paper's weights. Method: ball.")
 
 
 def _print_json(document: dict[str, Any]) -> None:

@@ -30,6 +30,16 @@ POINTS = 600
 
 MOST_PAIRS = 48
 
+#: X_1/pi for up to so many pairs.
+SPREADS = (
+    (1, Fraction(1, 16)),
+    (4, Fraction(1, 4)),
+    (8, Fraction(3, 10)),
+    (16, Fraction(3, 8)),
+    (24, Fraction(2, 5)),
+    (MOST_PAIRS, Fraction(7, 16)),
+)
+
 
 @dataclass(frozen=True)
 class CurveShape:
@@ -102,15 +112,7 @@ def _balanced(amplitude: float, low: float, high: float) -> float:
 
 def _spread(pairs: int) -> Fraction:
     """X_1/pi. The smaller, the better the best curve and the larger its amplitudes, which cost norm and precision."""
-    return (
-        Fraction(1, 16)
-        if pairs == 1
-        else Fraction(1, 4)
-        if pairs <= 4
-        else Fraction(3, 10)
-        if pairs <= 8
-        else Fraction(7, 20)
-    )
+    return next(spread for most, spread in SPREADS if pairs <= most)
 
 
 def _improved(

@@ -13,7 +13,8 @@ inequality that the proof needs is monotone in rho, so that its corner, the leas
 - the gaps of wrong sources are at least `c kappa ln(rho)^2/(10^4 f^2)`, and fewer than `2 N` tokens compete: the
   logarithm of what they weigh together falls in x = ln rho from the corner on.
 
-The norm is 8 (rho/10)^2 for the second layer and O(sqrt N) for the first, for all a, b (`constructions/theorem_3_2.py`).
+The norm is 8 (rho/10)^2 for the second layer and O(sqrt N) for the first, for all a and b: see
+`constructions/theorem_3_2.py`.
 """
 
 from __future__ import annotations

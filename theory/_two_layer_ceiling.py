@@ -15,9 +15,9 @@ for separate planes and rho^4/32 for a shared one.
 
 *Attention shares* (paper's remark, made explicit). In a two-layer transformer of norm rho with H heads, outputs of each
 head of norm at most 1 and scores from linear queries and keys, each score is at most (1+H) rho^4/8 in size, so a
-token's share among T is at most exp((1+H) rho^4/4)/T. That alone does not bound the length, since a normalised head output
-forgets how small the shares are, and an answer needs a sign, not a margin. It does for one head whose last scores do
-not depend on the string: with 2n-2 others against s_i at step n, `ln(2n-2) >= rho^4/2` is the end.
+token's share among T is at most exp((1+H) rho^4/4)/T. That alone does not bound the length, since a normalised head
+output forgets how small the shares are, and an answer needs a sign, not a margin. It does for one head whose last
+scores do not depend on the string: with 2n-2 others against s_i at step n, `ln(2n-2) >= rho^4/2` is the end.
 """
 
 from __future__ import annotations

@@ -329,7 +329,7 @@ def two_layer_length(scores: AnchorScores, near: int, limit: int = LARGEST_LENGT
     if scores.form == "repeated":
         return LengthBound(lower, None, limit)
     if lower <= LONGEST_SCAN:
-        return _scan(scores, lower, min(limit, lower + lower // 8 + 64))
+        return _scan(scores, lower, min(limit, lower + lower // 8 + 64), limit)
     return LengthBound(lower, _failing_above(scores, lower, limit), limit)
 
 
@@ -384,7 +384,7 @@ def _shortened(judge: StepJudge, flip: SingleFlip, lower: int) -> SingleFlip:
     return SingleFlip(high, flip.step if from_end is None else high - from_end)
 
 
-def _scan(scores: AnchorScores, proved: int, horizon: int) -> LengthBound:
+def _scan(scores: AnchorScores, proved: int, horizon: int, limit: int) -> LengthBound:
     """The exact bound: the least length at which some step fails, with every step of every shorter length certainly
     right.
 
@@ -398,8 +398,8 @@ def _scan(scores: AnchorScores, proved: int, horizon: int) -> LengthBound:
         steps = [step for step in delicate if step <= length]
         wrong = next((step for step in steps if judge.wrong(length, step)), None)
         if wrong is not None:
-            return LengthBound(lower, SingleFlip(length, wrong), horizon)
+            return LengthBound(lower, SingleFlip(length, wrong), limit)
         if not all(judge.right(length, step) for step in steps):
             break
         lower = length
-    return LengthBound(lower, None, horizon)
+    return LengthBound(lower, None, limit)
