@@ -45,7 +45,7 @@ from proofs_check.verify._one_layer import MODEL_BITS, OneLayer, Place, Wave, re
 LARGEST_LENGTH, LARGEST_ONE_ROW_LENGTH = 1_000_000, 300
 
 #: Working precision of weights; they and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS.
-KERNEL_BITS, WEIGHT_BITS, VOTE_BITS = 160, 112, 96
+KERNEL_BITS, WEIGHT_BITS, VOTE_BITS = 192, 128, 96
 
 _MOST_THRESHOLDS = 100_000
 
@@ -376,31 +376,33 @@ class _WeightTable:
             low, high = spans.get((token, row), (ends[0], ends[0]))
             spans[token, row] = min(low, *ends), max(high, *ends)
 
+        # Exactly the columns that are read: a key that is never seen must not set the scale of the weights.
+        free = horizon - (1 if sight.first else 2)
         for token in model.layout.data:
-            first, last = sight.target - horizon, sight.target + horizon
             if sight.first:
-                first, last = (first, sight.target) if sight.backwards else (sight.target, last)
-            need(token, sight.row, first, last)
-            if not sight.first:
-                need(token, 0, -horizon, 0)
+                need(token, sight.row, sight.target, sight.target + (-free if sight.backwards else free))
+            else:
+                need(token, sight.row, sight.target - 1 - free, sight.target + free)
+                need(token, 0, -free, 0)
         least = 1 if sight.first else 2
         for m in sight.by_step:
-            need(m.token, m.row, m.column + m.sign * least, m.column + m.sign * max(horizon, least))
+            need(m.token, m.row, m.column + m.sign * least, m.column + m.sign * (least if sight.first else horizon))
         for m in sight.by_rest:
-            need(m.token, m.row, m.column, m.column + m.sign * horizon)
+            need(m.token, m.row, m.column, m.column + m.sign * free)
         self._spans, self._columns = spans, {}
         with working_precision(KERNEL_BITS):
             scores = _column_scores(model, waves, spans)
             heights = {
                 (token, row): waves[token].constant + _turned(model.row, waves[token].row, row) for token, row in spans
             }
-            top = max(float((heights[place] + max(map(_upper, scores[place[0]][1]))).upper()) for place in spans)
-            self.slack = 2
-            for token, row in spans:
-                first, along = scores[token]
-                shift = heights[token, row] - arb(top)
-                low, high = spans[token, row]
-                self._columns[token, row] = self._integers(along[low - first : high - first + 1], shift)
+            seen = {
+                (x, row): scores[x][1][low - scores[x][0] :][: high - low + 1]
+                for (x, row), (low, high) in spans.items()
+            }
+            tops = (float(heights[place].mid()) + max(map(_middle, along)) for place, along in seen.items())
+            top, self.slack = arb(max(tops)), 2
+            for place, along in seen.items():
+                self._columns[place] = self._integers(along, heights[place] - top)
 
     def _integers(self, scores: list[arb], shift: arb) -> Integers:
         unit = arb((1, WEIGHT_BITS))
@@ -421,8 +423,8 @@ class _WeightTable:
         return along if sign > 0 else along[::-1]
 
 
-def _upper(score: arb) -> float:
-    return float(score.mid()) + 1e-6
+def _middle(score: arb) -> float:
+    return float(score.mid())
 
 
 def _column_scores(
