@@ -193,7 +193,8 @@ class Start:
         status: finished, or failed (with the reason; figures are then None).
         loss: population loss of the result, or its estimate beyond L = 12.
         standard_error: of the estimate; 0 if exact.
-        excess: loss less the floor ln(1 + exp(-ceiling)).
+        excess: loss less the floor ln(1 + exp(-ceiling)); where M is no float, over the floor at the nearest float,
+            which differs from it by up to 2^-53.
         excess_lower, excess_upper: certified bounds on the excess of the population loss of the point.
         saturated_fraction: fraction of the entries at +-M (under l2: of the ball's radius that is used).
         evaluations: of the loss.

@@ -75,7 +75,7 @@ class _LogExcess(torch.autograd.Function):
         return gradient * by_value[0], None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """A start and the point it came to, None if it failed."""
 

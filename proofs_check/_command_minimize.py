@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import numpy as np
@@ -17,6 +17,8 @@ from rich.table import Table
 from constructions import (
     Found,
     MinimiserProblem,
+    Norm,
+    Parametrisation,
     best_of,
     build_coupled_model,
     build_minimiser_model,
@@ -32,6 +34,7 @@ from theory import (
     InputError,
     LossBound,
     MinimiserSetting,
+    Queries,
     ball,
     draw_grid_frequencies,
     float_below,
@@ -181,8 +184,12 @@ def minimize_command(
     Exit code 1 if a point lies below the certified bound, which would refute it.
     """
     frequencies = _frequencies(file, d, seed)
-    setting = MinimiserSetting(frequencies, length, parse_rational(bound, "M"), a, queries)  # type: ignore[arg-type]
-    problem = MinimiserProblem(setting, parametrisation, norm, seed)  # type: ignore[arg-type]
+    setting = MinimiserSetting(
+        frequencies, length, parse_rational(bound, "M"), a, _one_of("--queries", queries, Queries)
+    )
+    problem = MinimiserProblem(
+        setting, _one_of("--parametrisation", parametrisation, Parametrisation), _one_of("--norm", norm, Norm), seed
+    )
     if out.exists() and not out.is_dir():
         raise InputError("--out", str(out), "a directory")
     console = Console(stderr=True)
@@ -199,6 +206,13 @@ def minimize_command(
     else:
         _print(result, out)
     ctx.exit(1 if result.beaten else 0)
+
+
+def _one_of(argument: str, value: str, known: Any) -> Any:
+    """The value, if it is one of a Literal's."""
+    if value not in get_args(known):
+        raise InputError(argument, value, "one of " + ", ".join(get_args(known)))
+    return value
 
 
 def _frequencies(file: Path | None, d: int | None, seed: int) -> GridFrequencies:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 
 import constructions._minimiser_search as search_module
+import proofs_check._plot_minimisers as plot_module
 from benchmarks import minimisers
 from constructions import (
     HeadParameters,
@@ -46,7 +47,7 @@ from theory import (
 COMMAND = [sys.executable, "-m", "proofs_check.command_line", "minimize"]
 
 
-def setting_of(d: int = 8, length: int = 3, bound: str = "1", **options: Any) -> MinimiserSetting:
+def setting_of(d: int = 4, length: int = 3, bound: str = "1", **options: Any) -> MinimiserSetting:
     return MinimiserSetting(draw_grid_frequencies(d, 0, 0), length, Fraction(bound), **options)
 
 
@@ -83,22 +84,23 @@ def test_the_l2_ball_is_checked_exactly_too() -> None:
     require_feasible(problem, problem.project(corner * 7.3))
 
 
-@pytest.mark.parametrize(
-    "edit", [{"loss": 0.1}, {"excess": 0.0}, {"saturated_fraction": 0.5}, {"excess_upper": 0.0}, {"method": "Adam"}]
-)
-def test_a_figure_that_is_not_the_point_s_own_is_rejected(edit: dict[str, Any], tmp_path: Path) -> None:
+def test_a_figure_that_is_not_the_point_s_own_is_rejected(tmp_path: Path) -> None:
     problem = MinimiserProblem(setting_of())
     search_minimisers(problem, 0, tmp_path)
     file = tmp_path / "starts" / "closed-form.json"
     document = json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "start": {**document["start"], **edit}}))
-    if edit == {"method": "Adam"}:
-        # A label that no figure depends on: accepted by the checker, and therefore compared with the task's own.
-        with pytest.raises(InputError, match="saved by this command"):
-            search_minimisers(problem, 0, tmp_path)
-    else:
+    for edit in ({"loss": 0.1}, {"excess": 0.0}, {"saturated_fraction": 0.5}, {"excess_upper": 0.0}):
+        file.write_text(json.dumps({**document, "start": {**document["start"], **edit}}))
         with pytest.raises(InputError, match="checker accepts"):
             search_minimisers(problem, 0, tmp_path)
+    # No figure depends on these; they are compared with the start that is wanted.
+    for edit in ({"method": "Adam"}, {"name": "search-0001"}, {"status": "failed"}):
+        file.write_text(json.dumps({**document, "start": {**document["start"], **edit}}))
+        with pytest.raises(InputError, match="saved by this command"):
+            search_minimisers(problem, 0, tmp_path)
+    file.write_text("{")
+    with pytest.raises(InputError, match="saved by this command"):
+        search_minimisers(problem, 0, tmp_path)
 
 
 def test_the_start_of_another_problem_is_not_used(tmp_path: Path) -> None:
@@ -139,8 +141,7 @@ def test_more_starts_later_are_the_same_as_more_starts_at_once(tmp_path: Path) -
     problem = MinimiserProblem(setting_of(d=4))
     few = search_minimisers(problem, 1, tmp_path)
     more = search_minimisers(problem, 2, tmp_path)
-    assert more[: len(few)] == few or [one.start for one in more[: len(few)]] == [one.start for one in few]
-    assert len(more) == len(few) + 1
+    assert [one.start for one in more[:-1]] == [one.start for one in few]
 
 
 def test_a_failed_start_is_kept_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -153,57 +154,65 @@ def test_a_failed_start_is_kept_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert [one.start for one in search_minimisers(problem, 3, tmp_path)] == [one.start for one in found]
 
 
-def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners() -> None:
-    """d = 4, L = 2, a = 1, tied: 4 query coordinates, 8 of the data keys, the rest at their best; plus 15 searches by
-    another optimiser on the plain loss.
+def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """d = 4, L = 2, tied: all corners of the query and of the data tokens' keys, the rest as polished; and another
+    optimiser on the plain loss, from random points.
     """
-    setting = setting_of(d=4, length=2, bound="3/2", queries="tied")
-    problem = MinimiserProblem(setting)
-    loss, m = PopulationLoss(setting.frequencies, 1, 2), 1.5
+    monkeypatch.setitem(search_module.LBFGS_OPTIONS, "maxfun", 1000)
+    setting = setting_of(length=2, bound="3/2", queries="tied")
+    problem, m = MinimiserProblem(setting), 1.5
     theta, _ = search_module.polish(problem, problem.parameters.theta(closed_form(setting)))
-    polished = loss.loss(problem.parameters.head(theta))
-    base = problem.parameters.head(theta)
+    loss, base = problem.objective, problem.parameters.head(theta)
+    polished = loss.excess(base, m)
     corners = min(
-        loss.loss(
+        loss.excess(
             HeadWeights(
                 np.tile(np.array(signs[:4]) * m, (3, 1)),
-                np.concatenate([np.array(signs[4:]).reshape(2, 4) * m, base.keys[2:]]),
+                np.concatenate([np.full((1, 4), m), np.array([signs[4:]]) * m, base.keys[2:]]),
                 base.values,
-            )
+            ),
+            m,
         )
-        for signs in product((-1.0, 1.0), repeat=12)
-        if signs[4] > 0
+        for signs in product((-1.0, 1.0), repeat=8)
     )
     assert polished <= corners * (1 + 1e-12)
     generator = np.random.default_rng(0)
-    for _ in range(15):
+
+    def plain(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, by_head = loss.excess_and_gradient(problem.parameters.head(x), m)
+        return value, problem.parameters.gradient(x, by_head)
+
+    for _ in range(10):
         start = generator.uniform(-m, m, problem.parameters.size)
         searched = scipy_minimize(
-            lambda x: loss.loss(problem.parameters.head(x)), start, method="L-BFGS-B", bounds=[(-m, m)] * start.size,
-            options={"maxfun": 3000},
-        )  # fmt: skip
+            plain, start, jac=True, method="TNC", bounds=[(-m, m)] * start.size, options={"maxfun": 300}
+        )
         assert polished <= searched.fun * (1 + 1e-6)
 
 
 @given(
     seed=st.integers(0, 2**32),
-    bound=st.fractions(Fraction(1, 4), 4),
+    sixteenths=st.integers(4, 64),
     d=st.sampled_from([4, 8]),
-    length=st.integers(1, 4),
+    length=st.integers(1, 3),
 )
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_certified_bounds_enclose_the_exact_loss_and_the_lower_bound_lies_below(
-    seed: int, bound: Fraction, d: int, length: int
+    seed: int, sixteenths: int, d: int, length: int
 ) -> None:
+    bound = Fraction(sixteenths, 16)  # a float: points of the box can reach it
     setting = MinimiserSetting(draw_grid_frequencies(d, seed, 0), length, bound)
     problem = MinimiserProblem(setting)
     generator = np.random.default_rng(seed)
     random = generator.uniform(-1, 1, problem.parameters.size) * problem.largest_entry
+    certified = loss_lower_bound(setting).certified_excess
     for head in (problem.parameters.head(random), closed_form(setting)):
         excess = PopulationLoss(setting.frequencies, 1, length).excess(head, float(bound))
         lower, upper = population_excess_bounds(setting.frequencies, 1, length, head, bound)
         assert float(lower) * (1 - 1e-9) <= excess <= float(upper) * (1 + 1e-9) + 1e-300
-        assert excess >= loss_lower_bound(setting).certified_excess
+        assert excess >= certified
 
 
 def test_a_bound_of_another_head_does_not_enclose() -> None:
@@ -211,7 +220,7 @@ def test_a_bound_of_another_head_does_not_enclose() -> None:
     setting = setting_of(length=4)
     head = closed_form(setting)
     excess = PopulationLoss(setting.frequencies, 1, 4).excess(head, 1.0)
-    head.keys[1, 5] *= 0.5
+    head.keys[1, 3] *= 0.5
     lower, _ = population_excess_bounds(setting.frequencies, 1, 4, head, Fraction(1))
     assert not float(lower) <= excess
 
@@ -229,18 +238,18 @@ def brute_length(head: HeadWeights, setting: MinimiserSetting, longest: int) -> 
 @pytest.mark.parametrize("a", [1, 2])
 def test_the_length_agrees_with_the_torch_model_s_first_failure(a: int) -> None:
     reached = []
-    for draw in range(8):
+    for draw in range(4):
         setting = MinimiserSetting(draw_grid_frequencies(8, 1, draw), 4, Fraction(1), a)
         noise = np.random.default_rng(draw)
         head = HeadWeights(*(part + 0.15 * noise.normal(size=part.shape) for part in closed_form(setting)))
         found = head_length(setting.frequencies, a, head, 300)
         assert found.fails is not None and found.status == "PROVED"
         reached.append(found.lower)
-        assert min(found.lower, 10) == brute_length(head, setting, 10)
+        assert min(found.lower, 8) == brute_length(head, setting, 8)
         string = np.array([found.fails.string])
         answers = forced_answers(build_minimiser_model(head, setting.frequencies, a), theory_task(a, a + 2), string)
         assert answers[0, found.fails.step - 1] != string[0, found.fails.step - 1]
-    assert len(set(reached)) > 3
+    assert len(set(reached)) > 1
 
 
 def test_no_length_beyond_the_limit_is_claimed() -> None:
@@ -277,15 +286,45 @@ def test_the_command_gives_the_same_figures_in_a_new_process(tmp_path: Path) -> 
         (("--M", "1", "--L", "5", "--d", "0"), "d = 0"),
         (("--M", "1", "--L", "5"), "--frequencies"),
         (("--M", "1", "--L", "5", "--d", "4", "--starts", "0"), "starts = 0"),
-        (("--M", "1", "--L", "5", "--d", "4", "--queries", "some"), "queries = some"),
-        (("--M", "1", "--L", "5", "--d", "4", "--parametrisation", "x"), "parametrisation = x"),
-        (("--M", "1", "--L", "5", "--d", "4", "--norm", "l3"), "norm = l3"),
+        (("--M", "1", "--L", "5", "--d", "4", "--queries", "some"), "--queries = some"),
+        (("--M", "1", "--L", "5", "--d", "4", "--parametrisation", "x"), "--parametrisation = x"),
+        (("--M", "1", "--L", "5", "--d", "4", "--norm", "l3"), "--norm = l3"),
     ],
 )
 def test_bad_input_is_one_clear_line(arguments: tuple[str, ...], argument: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=argument.replace("-", r"\-")) as caught:
         cli.main(["minimize", *arguments, "--out", str(tmp_path / "out")], standalone_mode=False)
     assert "\n" not in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def drawn_points() -> dict[str, dict[str, float]]:
+    return {
+        point.name: {
+            "loss": 0.3 / float(point.bound) + 0.01, "certified_loss": 0.3 / float(point.bound) + 0.005,
+            "floor": 0.3 / float(point.bound), "excess": 0.01, "certified_excess": 0.005,
+            "length": point.length**2 + 3, "paper_length": point.length**2, "exceeds_limit": False,
+        }
+        for point in plot_module.POINTS
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
+def test_the_figure_is_drawn_from_saved_points_without_searching(ending: str, tmp_path: Path) -> None:
+    out = tmp_path / f"minimisers.{ending}"
+    out.with_suffix(".json").write_text(json.dumps({"d": 16, "seed": 0, "points": drawn_points()}))
+    cli.main(["plot", "minimisers", "--out", str(out)], standalone_mode=False)
+    assert out.stat().st_size > 5000
+
+
+def test_plots_without_matplotlib_and_with_a_wrong_ending_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="ends in"):
+        cli.main(["plot", "minimisers", "--out", str(tmp_path / "x.gif")], standalone_mode=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"pip install 'copycert\[plots\]'"):
+        cli.main(["plot", "minimisers", "--out", str(tmp_path / "x.pdf")], standalone_mode=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_tied_head_needs_one_query_and_a_coupled_theta_no_head() -> None:
@@ -295,6 +334,7 @@ def test_a_tied_head_needs_one_query_and_a_coupled_theta_no_head() -> None:
 
 def test_a_small_acceptance_run_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(minimisers, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(minimisers, "setting_of", lambda draw: setting_of(length=2 + draw))
     out = tmp_path / "minimisers.json"
     minimisers.main(["--scale", "0.04", "--out", str(out)])
     document = json.loads(out.read_text())
