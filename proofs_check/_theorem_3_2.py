@@ -45,9 +45,6 @@ from theory import (
 
 THEOREM = "3.2"
 
-#: Are the kinds of these certificates known to the independent checker? Without it nothing is written.
-WRITE_CERTIFICATES = False
-
 #: Said in every statement about a budget outside the theorem's range.
 BEYOND = "; beyond the hypotheses of Theorem 3.2"
 
@@ -115,12 +112,8 @@ def two_layer_claims(parameters: TwoLayerParameters) -> list[Callable[[], Claim]
     ]
 
 
-def _certificate(
-    path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]
-) -> str | None:
+def _certificate(path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]) -> str:
     """Write a certificate, accepted by the checker; returns its file name."""
-    if not WRITE_CERTIFICATES:
-        return None
     write_certificate(path, kind, inputs, evidence, claim)
     return path.name
 
@@ -165,7 +158,7 @@ def _repeated_anchors(out: Path) -> Claim:
     difference, outcome = ball_difference(copier, string, step), replay_two_layer(copier, string, step)
     name, certificate = "two-layer-repeated-anchors.safetensors", None
     refuted = bool(difference <= 0) and outcome.wrong is not False
-    if refuted and WRITE_CERTIFICATES:
+    if refuted:
         inputs = weights_input(name, copier.save(out / name))
         path = out / "two-layer-repeated-anchors.json"
         certificate = _certificate(path, "two-layer-wrong-step", inputs, {}, {"string": spell(string), "step": step})
@@ -199,10 +192,9 @@ def _norm(parameters: TwoLayerParameters) -> Claim:
         square = copier.square_norm()
         largest = max(largest, square)
         figures[f"{variant}, {pairs} pairs"] = float(square / parameters.rho**2)
-        if WRITE_CERTIFICATES:
-            claim = {"norm_at_most": str(parameters.rho)}
-            inputs = _saved(parameters, copier, stem)
-            certificates.append(_certificate(parameters.out / f"{stem}-norm.json", "weights-norm", inputs, {}, claim))
+        claim = {"norm_at_most": str(parameters.rho)}
+        inputs = _saved(parameters, copier, stem)
+        certificates.append(_certificate(parameters.out / f"{stem}-norm.json", "weights-norm", inputs, {}, claim))
     return Claim(
         id="3.2/norm",
         theorem=THEOREM,
@@ -283,10 +275,8 @@ def _of_weights(
     kind: str,
     evidence: dict[str, Any],
     claim: dict[str, Any],
-) -> str | None:
+) -> str:
     """A certificate about a copier's stored weights, which are saved beside it."""
-    if not WRITE_CERTIFICATES:
-        return None
     inputs = _saved(parameters, copier, stem)
     return _certificate(parameters.out / f"{stem}-{suffix}.json", kind, inputs, evidence, claim)
 
