@@ -8,6 +8,7 @@ the angles only. All A and B are rational numbers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -45,7 +46,7 @@ _FIXED: dict[str, object] = {
 _SIZES = ("vocabulary_size", "model_width", "head_width", "value_width")
 
 #: Sizes in the configuration beyond this are refused; no file that may be read holds so many numbers.
-_LARGEST_SIZE = 2**28
+LARGEST_SIZE = 2**28
 
 
 @dataclass(frozen=True)
@@ -153,36 +154,55 @@ def read_grid_model(directory: Path, inputs: object) -> GridModel:
         Rejected: the file, its metadata or its tensors are not those of a grid copier.
     """
     fields = require_fields(inputs, "inputs", ("weights",))
-    file = read_weights_file(directory, fields["weights"])
+    return grid_model(read_weights_file(directory, fields["weights"]))
+
+
+def grid_model(file: WeightsFile) -> GridModel:
+    """The model in a weights file.
+
+    Raises:
+        Rejected: its metadata or its tensors are not those of a grid copier.
+    """
     metadata = require_fields(file.metadata, "metadata", _METADATA)
     require_choice(metadata["construction"], "metadata.construction", ("grid-copier",))
     require_choice(metadata["budget"], "metadata.budget", ("paper", "three-tokens"))
     if require_rational(metadata["rho"], "metadata.rho") <= 0:
         raise Rejected("metadata.rho is not positive")
-    a = require_integer(metadata["a"], "metadata.a", 1, _LARGEST_SIZE)
-    b = require_integer(metadata["b"], "metadata.b", 1, _LARGEST_SIZE)
+    a = require_integer(metadata["a"], "metadata.a", 1, LARGEST_SIZE)
+    b = require_integer(metadata["b"], "metadata.b", 1, LARGEST_SIZE)
     row, column = read_frequencies(metadata["frequencies"])
-    sizes = _sizes(metadata["config"])
+    sizes = read_sizes(metadata["config"], _FIXED)
     if sizes["vocabulary_size"] != a + b + 2:
         raise Rejected(f"config.vocabulary_size is {sizes['vocabulary_size']}, not a + b + 2 = {a + b + 2}")
     if sizes["head_width"] != 2 * (len(row) + len(column)):
         raise Rejected(f"config.head_width is {sizes['head_width']}, not twice the number of frequencies")
-    _require_shapes(file, sizes)
+    require_shapes(file, _shapes(sizes))
     return GridModel(file, a, b, row, column)
 
 
-def _sizes(config: object) -> dict[str, int]:
-    fields: dict[str, Any] = require_fields(config, "config", (*_SIZES, *_FIXED))
-    for name, value in _FIXED.items():
+def read_sizes(config: object, fixed: Mapping[str, object]) -> dict[str, int]:
+    """The sizes in a configuration, all other fields of which must be as in `fixed`."""
+    fields: dict[str, Any] = require_fields(config, "config", (*_SIZES, *fixed))
+    for name, value in fixed.items():
         # The types are compared too: False == 0 and True == 1 in Python, not in JSON.
         if type(fields[name]) is not type(value) or fields[name] != value:
             raise Rejected(f"config.{name} is {shown(fields[name])}, not {shown(value)}")
-    return {name: require_integer(fields[name], f"config.{name}", 1, _LARGEST_SIZE) for name in _SIZES}
+    return {name: require_integer(fields[name], f"config.{name}", 1, LARGEST_SIZE) for name in _SIZES}
 
 
-def _require_shapes(file: WeightsFile, sizes: dict[str, int]) -> None:
+def require_shapes(file: WeightsFile, shapes: Mapping[str, tuple[int, int]]) -> None:
+    """Rejected unless the file holds these tensors, of these shapes, and no others."""
+    if set(file.matrices) != set(shapes):
+        raise Rejected(f"{file.name} does not hold exactly the tensors of its construction")
+    for name, shape in shapes.items():
+        matrix: Matrix = file.matrices[name]
+        if (matrix.height, matrix.width) != shape:
+            raise Rejected(f"{name} has shape {matrix.height} x {matrix.width}, not {shape[0]} x {shape[1]}")
+
+
+def _shapes(sizes: dict[str, int]) -> dict[str, tuple[int, int]]:
     vocabulary, model, head, value = (sizes[name] for name in _SIZES)
-    shapes = {
+    return {
         EMBEDDING: (vocabulary, model),
         QUERY: (head, model),
         KEY: (head, model),
@@ -190,12 +210,6 @@ def _require_shapes(file: WeightsFile, sizes: dict[str, int]) -> None:
         OUTPUT: (model, value),
         READOUT: (2, model),
     }
-    if set(file.matrices) != set(shapes):
-        raise Rejected(f"{file.name} does not hold exactly the tensors of a grid copier")
-    for name, shape in shapes.items():
-        matrix: Matrix = file.matrices[name]
-        if (matrix.height, matrix.width) != shape:
-            raise Rejected(f"{name} has shape {matrix.height} x {matrix.width}, not {shape[0]} x {shape[1]}")
 
 
 def _term(frequency: Frequency, query: Vector, key: Vector, x: int) -> Term:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proofs_check.verify._all_budgets import check_all_budgets
+from proofs_check.verify._anchor_lemma import check_anchor_lemma, check_anchor_pair
 from proofs_check.verify._ceiling import check_dirichlet_ceiling
 from proofs_check.verify._cosine import check_cosine_lemma, check_cosine_step_counterexample
 from proofs_check.verify._counterexample import check_grid_counterexample
@@ -23,10 +25,16 @@ from proofs_check.verify._document import (
     spell,
 )
 from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
-from proofs_check.verify._grid_model import GridModel, read_grid_model
+from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_model
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
 from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
+from proofs_check.verify._two_layer_ceiling import check_attention_share_ceiling, check_plane_curve_ceiling
+from proofs_check.verify._two_layer_counterexample import check_two_layer_counterexample
+from proofs_check.verify._two_layer_length import check_two_layer_length
+from proofs_check.verify._two_layer_model import CONSTRUCTION, TwoLayerModel, read_two_layer_model, two_layer_model
+from proofs_check.verify._two_layer_step import check_two_layer_wrong_step
+from proofs_check.verify._weights_file import read_weights_file
 
 LARGEST_CERTIFICATE = 2**24
 
@@ -135,7 +143,33 @@ def _without_files(check: Callable[[object, object, object], str]) -> _Check:
     return checked
 
 
-def _check_norm(model: GridModel, claim: object) -> str:
+def _of_two_layer_model(check: Callable[[TwoLayerModel, object], str]) -> _Check:
+    """A check of a two-layer model and a claim without evidence."""
+
+    def checked(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        require_fields(evidence, "evidence", ())
+        return check(read_two_layer_model(directory, inputs), claim)
+
+    return checked
+
+
+def _with_evidence(check: Callable[[TwoLayerModel, object, object], str]) -> _Check:
+    """A check of a two-layer model, evidence and a claim."""
+
+    def checked(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        return check(read_two_layer_model(directory, inputs), evidence, claim)
+
+    return checked
+
+
+def _norm(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    require_fields(evidence, "evidence", ())
+    file = read_weights_file(directory, require_fields(inputs, "inputs", ("weights",))["weights"])
+    two_layers = isinstance(file.metadata, dict) and file.metadata.get("construction") == CONSTRUCTION
+    return _check_norm(two_layer_model(file) if two_layers else grid_model(file), claim)
+
+
+def _check_norm(model: GridModel | TwoLayerModel, claim: object) -> str:
     """The statement of a `weights-norm` certificate; exact. Cost: linear in the nonzero parameters."""
     most = require_rational(require_fields(claim, "claim", ("norm_at_most",))["norm_at_most"], "claim.norm_at_most")
     if most < 0 or model.square_norm() > most**2:
@@ -144,7 +178,7 @@ def _check_norm(model: GridModel, claim: object) -> str:
 
 
 _CHECKS: dict[str, _Check] = {
-    "weights-norm": _of_model(_check_norm),
+    "weights-norm": _norm,
     "grid-separation": _separation,
     "grid-scan": _of_model(check_grid_scan),
     "grid-counterexample": _of_model(check_grid_counterexample),
@@ -155,4 +189,12 @@ _CHECKS: dict[str, _Check] = {
     "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
     "sign-cancellation": _without_files(check_sign_cancellation),
     "sign-witness": _without_files(check_sign_witness),
+    "two-layer-length": _with_evidence(check_two_layer_length),
+    "two-layer-counterexample": _of_two_layer_model(check_two_layer_counterexample),
+    "two-layer-wrong-step": _of_two_layer_model(check_two_layer_wrong_step),
+    "anchor-curve-lemma": _with_evidence(check_anchor_lemma),
+    "anchor-curve-pair": _of_two_layer_model(check_anchor_pair),
+    "two-layer-all-budgets": _of_inputs(check_all_budgets),
+    "plane-curve-ceiling": _of_inputs(check_plane_curve_ceiling),
+    "attention-share-ceiling": _of_inputs(check_attention_share_ceiling),
 }
