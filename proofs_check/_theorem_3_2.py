@@ -192,9 +192,10 @@ def _norm(parameters: TwoLayerParameters) -> Claim:
         square = copier.square_norm()
         largest = max(largest, square)
         figures[f"{variant}, {pairs} pairs"] = float(square / parameters.rho**2)
-        claim = {"norm_at_most": str(parameters.rho)}
-        inputs = _saved(parameters, copier, stem)
-        certificates.append(_certificate(parameters.out / f"{stem}-norm.json", "weights-norm", inputs, {}, claim))
+        if square <= parameters.rho**2:
+            claim = {"norm_at_most": str(parameters.rho)}
+            inputs = _saved(parameters, copier, stem)
+            certificates.append(_certificate(parameters.out / f"{stem}-norm.json", "weights-norm", inputs, {}, claim))
     return Claim(
         id="3.2/norm",
         theorem=THEOREM,
@@ -291,9 +292,7 @@ def length_evidence(proof: LengthProof) -> dict[str, Any]:
     return evidence if proof.least_fall is None else evidence | {"fall_at_least": str(proof.least_fall)}
 
 
-def _length_certificate(
-    parameters: TwoLayerParameters, copier: TwoLayerCopier, stem: str, proof: LengthProof
-) -> str | None:
+def _length_certificate(parameters: TwoLayerParameters, copier: TwoLayerCopier, stem: str, proof: LengthProof) -> str:
     evidence, claim = length_evidence(proof), {"length": proof.length}
     return _of_weights(parameters, copier, stem, "length", "two-layer-length", evidence, claim)
 
@@ -358,7 +357,7 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
     scores = copier.scores()
     bound = two_layer_length(scores, copier.length)
     stem = parameters.stem(variant, pairs)
-    certificates = []
+    certificates: list[str] = []
     proof = prove_length(scores, bound.lower) if bound.lower else None
     if proof is not None:
         certificates.append(_length_certificate(parameters, copier, stem, proof))
@@ -379,7 +378,7 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
         expected="PROVED" if parameters.within_theorem else None,
         statement=f"{statement} ({FORMS[variant]}) copy every binary string of every length <= {bound.lower}, and not "
         f"every string of length {bound.fails.length if bound.fails else '?'}{_beyond(parameters)}.",
-        figures=figures | {"certificates": [name for name in certificates if name]},
+        figures=figures | {"certificates": certificates},
         certificate=certificates[0] if certificates else None,
     )
 
