@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from flint import arb
 from jaxtyping import Int64
+from torch import Tensor
 
-from constructions._exact_weights import Row, exact_matrix
 from constructions._replay import Replay
 from constructions.theorem_3_2 import TwoLayerCopier
 from theory import Frequency, InputError, VacuousBallError, ball, working_precision
@@ -59,12 +59,14 @@ def ball_difference(copier: TwoLayerCopier, string: Int64[np.ndarray, " n"], ste
         raise InputError("string", f"{query + 1} tokens", f"at most {LONGEST_BALL_RUN} tokens long")
     tokens = copier.task.sequences(string[None])[0, : query + 1].tolist()
     with working_precision(precision):
-        embedding = [[ball(x) for x in row] for row in exact_matrix(copier.model.embedding.weight)]
+        width = copier.model.config.model_width
+        rows = _sparse_rows(copier.model.embedding.weight)
+        embedding = [[ball(row.get(index, Fraction(0))) for index in range(width)] for row in rows]
         states = [list(embedding[token]) for token in tokens]
         for layer in range(copier.model.config.layers):
             last = layer == copier.model.config.layers - 1
             states = _BallLayer(copier, layer).outputs(states, query if last else 0)
-        zero, one = (_inner(_sparse(row), states[-1]) for row in exact_matrix(copier.model.readout.weight))
+        zero, one = (_inner(row, states[-1]) for row in _sparse_rows(copier.model.readout.weight))
         return zero - one if string[step - 1] == 0 else one - zero
 
 
@@ -74,21 +76,21 @@ class _BallLayer:
     def __init__(self, copier: TwoLayerCopier, layer: int) -> None:
         attention = copier.model.block(layer).attention
         maps = (attention.query, attention.key, attention.value, attention.output)
-        self.query, self.key, self.value, self.output = (
-            [_sparse(row) for row in exact_matrix(part.weight)] for part in maps
-        )
+        self.query, self.key, self.value, self.output = (_sparse_rows(part.weight) for part in maps)
         self.frequencies: tuple[Frequency, ...] = copier.frequencies.column
         self.still = 2 * len(copier.frequencies.row)
+        self.support: list[int] = []  # head coordinates in which some key is not 0
 
     def outputs(self, states: list[Vector], first: int) -> list[Vector]:
         """The layer's output from index `first` on."""
         keys = [self._turned(_image(self.key, x), t) for t, x in enumerate(states)]
+        self.support = [k for k in range(len(keys[0])) if any(key[k] != 0 for key in keys)]
         values = [_image(self.value, x) for x in states]
         return [self._output(states, keys, values, t) for t in range(first, len(states))]
 
     def _output(self, states: list[Vector], keys: list[Vector], values: list[Vector], t: int) -> Vector:
         query = self._turned(_image(self.query, states[t]), t)
-        scores = [_product(query, key) for key in keys[: t + 1]]
+        scores = [_product([query[k] for k in self.support], [key[k] for k in self.support]) for key in keys[: t + 1]]
         highest = max(scores, key=lambda score: float(score.mid()))
         weights = [(score - highest).exp() for score in scores]
         mean = [_product(weights, [value[k] for value in values[: t + 1]]) for k in range(len(values[0]))]
@@ -112,8 +114,12 @@ def _unit(vector: Vector) -> Vector:
     return [x / size for x in vector]
 
 
-def _sparse(row: Row) -> dict[int, Fraction]:
-    return {index: entry for index, entry in enumerate(row) if entry}
+def _sparse_rows(weights: Tensor) -> list[dict[int, Fraction]]:
+    """The nonzero entries of each row, exact."""
+    rows: list[dict[int, Fraction]] = [{} for _ in range(weights.shape[0])]
+    for row, column in weights.nonzero().tolist():
+        rows[row][column] = Fraction(weights[row, column].item())
+    return rows
 
 
 def _inner(row: dict[int, Fraction], vector: Vector) -> arb:

@@ -26,7 +26,8 @@ query and keys, least at (e_q e_k)^2 = C/sqrt(2 n). The value paths are scale-fr
 depends on a or b.
 
 *Variants.*
-- `paper`: C = L0, chi = 0, o = q = k = alpha, S = alpha^4 (S is not in the text, it fits), lift 64.
+- `paper`: C = L0, chi = 0, o = q = k = alpha, S = alpha^4 (S is not in the text, it fits), lift 64
+  (for b <= 2 L0, where all scores fall with the distance; else 64 + 2C).
 - `sharp` (new): S as large as the budget allows, and D the sum of several pairs around chi_f = -beta_f L/2, shaped by
   `theory/_curve_design.py` so that the smallest angle between neighbours is as large as possible.
 - `shared` (new): as `sharp`, but both anchor pairs share the plane (y1, y2), and the B anchors' values have a small
@@ -230,7 +231,7 @@ def build_two_layer_copier(
         design = paper_two_layer_length(rho) if length is None else require_at_least("length", length, 1)
         if design < 1:
             raise InputError("rho", str(rho), "larger: rho^2/(1000 ln rho) is below 1, so there is nothing to copy")
-        return _built(rho, task, kind, design, _paper_plan(design))
+        return _built(rho, task, kind, design, _paper_plan(design, task.b))
     shape = falling_shape() if kind == "repeated" else curve_shape(pairs)
     design = _affordable_length(rho, task, kind, shape) if length is None else require_at_least("length", length, 1)
     if design < 1:
@@ -277,8 +278,10 @@ def _asking(task: CopyTask) -> tuple[int, ...]:
     return tuple(dict.fromkeys((0, 1, *anchor_tokens(task), task.infix[0])))
 
 
-def _paper_plan(length: int) -> _Plan:
-    return _Plan((_Pair(Fraction(1, 8 * length), float(length), 0.0),), LIFT, 0.0, "separate")
+def _paper_plan(length: int, b: int) -> _Plan:
+    """Beyond b = 2 L0 the A anchors come round again, and the lift has to outweigh their scores."""
+    lift = LIFT if b <= 2 * length else LIFT + 2 * length * (1 + 2.0**-20)
+    return _Plan((_Pair(Fraction(1, 8 * length), float(length), 0.0),), lift, 0.0, "separate")
 
 
 def _sharp_plan(shape: CurveShape, length: int, variant: Variant, scale: float) -> _Plan:

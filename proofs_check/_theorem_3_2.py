@@ -45,9 +45,6 @@ from theory import (
 
 THEOREM = "3.2"
 
-#: Are the kinds of these certificates known to the independent checker? Without it nothing is written.
-WRITE_CERTIFICATES = False
-
 #: Said in every statement about a budget outside the theorem's range.
 BEYOND = "; beyond the hypotheses of Theorem 3.2"
 
@@ -115,12 +112,8 @@ def two_layer_claims(parameters: TwoLayerParameters) -> list[Callable[[], Claim]
     ]
 
 
-def _certificate(
-    path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]
-) -> str | None:
+def _certificate(path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]) -> str:
     """Write a certificate, accepted by the checker; returns its file name."""
-    if not WRITE_CERTIFICATES:
-        return None
     write_certificate(path, kind, inputs, evidence, claim)
     return path.name
 
@@ -144,7 +137,7 @@ def _all_budgets(out: Path) -> Claim:
         status="PROVED" if holds else "UNDECIDED",
         expected="PROVED",
         statement="For all rho > 10^4 and all a, b >= 2: the ideal two-layer copier (real arithmetic; alpha = rho/10, "
-        "S = alpha^4, beta = pi/(4 N), C = N, N = floor(rho^2/(1000 ln rho))) has parameter norm <= rho, satisfies the "
+        "S = alpha^4, beta = pi/(4 N), C = N; N = floor(rho^2/(1000 ln rho))) has parameter norm <= rho, satisfies the "
         "lemma <h_i, h_j> <= 1 - 1/(72 N^2), and copies every binary string of length <= N.",
         figures={
             "proof": "every inequality is monotone in rho; these are its two sides at rho = 10^4",
@@ -165,7 +158,7 @@ def _repeated_anchors(out: Path) -> Claim:
     difference, outcome = ball_difference(copier, string, step), replay_two_layer(copier, string, step)
     name, certificate = "two-layer-repeated-anchors.safetensors", None
     refuted = bool(difference <= 0) and outcome.wrong is not False
-    if refuted and WRITE_CERTIFICATES:
+    if refuted:
         inputs = weights_input(name, copier.save(out / name))
         path = out / "two-layer-repeated-anchors.json"
         certificate = _certificate(path, "two-layer-wrong-step", inputs, {}, {"string": spell(string), "step": step})
@@ -199,7 +192,7 @@ def _norm(parameters: TwoLayerParameters) -> Claim:
         square = copier.square_norm()
         largest = max(largest, square)
         figures[f"{variant}, {pairs} pairs"] = float(square / parameters.rho**2)
-        if WRITE_CERTIFICATES:
+        if square <= parameters.rho**2:
             claim = {"norm_at_most": str(parameters.rho)}
             inputs = _saved(parameters, copier, stem)
             certificates.append(_certificate(parameters.out / f"{stem}-norm.json", "weights-norm", inputs, {}, claim))
@@ -283,10 +276,8 @@ def _of_weights(
     kind: str,
     evidence: dict[str, Any],
     claim: dict[str, Any],
-) -> str | None:
+) -> str:
     """A certificate about a copier's stored weights, which are saved beside it."""
-    if not WRITE_CERTIFICATES:
-        return None
     inputs = _saved(parameters, copier, stem)
     return _certificate(parameters.out / f"{stem}-{suffix}.json", kind, inputs, evidence, claim)
 
@@ -301,9 +292,7 @@ def length_evidence(proof: LengthProof) -> dict[str, Any]:
     return evidence if proof.least_fall is None else evidence | {"fall_at_least": str(proof.least_fall)}
 
 
-def _length_certificate(
-    parameters: TwoLayerParameters, copier: TwoLayerCopier, stem: str, proof: LengthProof
-) -> str | None:
+def _length_certificate(parameters: TwoLayerParameters, copier: TwoLayerCopier, stem: str, proof: LengthProof) -> str:
     evidence, claim = length_evidence(proof), {"length": proof.length}
     return _of_weights(parameters, copier, stem, "length", "two-layer-length", evidence, claim)
 
@@ -368,7 +357,7 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
     scores = copier.scores()
     bound = two_layer_length(scores, copier.length)
     stem = parameters.stem(variant, pairs)
-    certificates = []
+    certificates: list[str] = []
     proof = prove_length(scores, bound.lower) if bound.lower else None
     if proof is not None:
         certificates.append(_length_certificate(parameters, copier, stem, proof))
@@ -389,7 +378,7 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
         expected="PROVED" if parameters.within_theorem else None,
         statement=f"{statement} ({FORMS[variant]}) copy every binary string of every length <= {bound.lower}, and not "
         f"every string of length {bound.fails.length if bound.fails else '?'}{_beyond(parameters)}.",
-        figures=figures | {"certificates": [name for name in certificates if name]},
+        figures=figures | {"certificates": certificates},
         certificate=certificates[0] if certificates else None,
     )
 

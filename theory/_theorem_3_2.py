@@ -13,8 +13,8 @@ inequality that the proof needs is monotone in rho, so that its corner, the leas
 - the gaps of wrong sources are at least `c kappa ln(rho)^2/(10^4 f^2)`, and fewer than `2 N` tokens compete: the
   logarithm of what they weigh together falls in x = ln rho from the corner on.
 
-The norm is 8 (rho/10)^2 for the second layer and O(sqrt N) for the first, for all a and b: see
-`constructions/theorem_3_2.py`.
+The lift is 64 for b <= 2N, where all scores fall with the distance, else 64 + 2N. The norm is 8 (rho/10)^2 for the
+second layer and at most 20 sqrt(N) + 256 for the first, for all a and b: see `constructions/theorem_3_2.py`.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def all_budgets(rho_above: Fraction = Fraction(LEAST_BUDGET), factor: Fraction =
             sources_slope=2 - 2 * gap * x,
             outputs=(2 * f).log() + 2 * x - x.log() - outputs,
             outputs_slope=2 - 4 * outputs,
-            norm=ball(Fraction(8, 100)) + 12 * (f / x).sqrt() / rho + 256 / rho**2 + ball(Fraction(1, 2**16)),
+            norm=ball(Fraction(8, 100)) + 20 * (f / x).sqrt() / rho + 256 / rho**2 + ball(Fraction(1, 2**16)),
         )
 
 

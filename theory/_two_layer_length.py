@@ -402,4 +402,13 @@ def _scan(scores: AnchorScores, proved: int, horizon: int, limit: int) -> Length
         if not all(judge.right(length, step) for step in steps):
             break
         lower = length
-    return LengthBound(lower, None, limit)
+    return LengthBound(lower, _first_wrong(judge, lower, horizon), limit)
+
+
+def _first_wrong(judge: StepJudge, lower: int, horizon: int) -> SingleFlip | None:
+    """A failing string beyond the place where source angles stop to rise, or where balls left a step open."""
+    for length in range(lower + 1, horizon + 1):
+        for step in _suspects(judge, length):
+            if judge.wrong(length, step):
+                return SingleFlip(length, step)
+    return None
