@@ -7,7 +7,7 @@ prints without colour.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -147,6 +147,15 @@ def draw_figure(out: Path, figures: dict[str, Any]) -> None:
         figure.savefig(out, dpi=200, metadata={"Date": None} if out.suffix == ".svg" else None)
 
 
+def _curve(axes: Any, x: Sequence[float], y: Sequence[float], number: int, label: str) -> None:
+    """Curve number 0, 1, ..: hollow markers that shrink, so that curves on top of each other all show."""
+    colour, marker, dashes = STYLES[number]
+    axes.plot(
+        x, y, dashes, color=colour, marker=marker, markersize=9 - 2 * number, markerfacecolor="none",
+        linewidth=2.2 - 0.4 * number, label=label,
+    )  # fmt: skip
+
+
 def _along_bounds(figures: dict[str, Any], field: str) -> list[float]:
     return [figures["points"][Point("free", bound, LENGTH).name][field] for bound in BOUNDS]
 
@@ -158,8 +167,8 @@ def _loss_panel(axes: Any, figures: dict[str, Any]) -> None:
         ("certified_loss", "certified lower bound"),
         ("floor", "trivial floor ln(1 + e^-M)"),
     )
-    for (field, label), (colour, marker, dashes) in zip(curves, STYLES, strict=False):
-        axes.plot(bounds, _along_bounds(figures, field), dashes, color=colour, marker=marker, markersize=4, label=label)
+    for number, (field, label) in enumerate(curves):
+        _curve(axes, bounds, _along_bounds(figures, field), number, label)
     axes.set(xlabel="bound M on every parameter", ylabel="population loss (nats a step)", yscale="log")
     axes.set_title(f"loss, d = {figures['d']}, L = {LENGTH}, free queries")
     axes.legend(frameon=False)
@@ -167,21 +176,20 @@ def _loss_panel(axes: Any, figures: dict[str, Any]) -> None:
 
 def _excess_panel(axes: Any, figures: dict[str, Any]) -> None:
     bounds = [float(bound) for bound in BOUNDS]
-    for (field, label), (colour, marker, dashes) in zip(
-        (("excess", "closed form, polished"), ("certified_excess", "certified lower bound")), STYLES, strict=False
-    ):
-        axes.plot(bounds, _along_bounds(figures, field), dashes, color=colour, marker=marker, markersize=4, label=label)
+    curves = (("excess", "closed form, polished"), ("certified_excess", "certified lower bound"))
+    for number, (field, label) in enumerate(curves):
+        _curve(axes, bounds, _along_bounds(figures, field), number, label)
     axes.set(xlabel="bound M on every parameter", ylabel="loss less the trivial floor", yscale="log")
     axes.set_title("the same above the floor")
     axes.legend(frameon=False)
 
 
 def _length_panel(axes: Any, figures: dict[str, Any]) -> None:
-    for (queries, bound), (colour, marker, dashes) in zip(REACHED, STYLES, strict=True):
+    for number, (queries, bound) in enumerate(REACHED):
         points = [figures["points"][Point(queries, bound, length).name] for length in LENGTHS]
         label = f"{queries} queries, M = {float(bound):g}"
         lengths = [max(point["length"], 1) for point in points]
-        axes.plot(LENGTHS, lengths, dashes, color=colour, marker=marker, markersize=4, label=label)
+        _curve(axes, LENGTHS, lengths, number, label)
     papers = [figures["points"][Point("free", REACHED[0][1], length).name]["paper_length"] for length in LENGTHS]
     axes.plot(LENGTHS, papers, "-", color=BLACK, linewidth=2.5, alpha=0.5, label="the paper's $L^{\\sqrt{d}/2}$")
     axes.axhline(LIMIT, color=BLACK, linewidth=0.6, linestyle=(0, (1, 3)))
