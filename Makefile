@@ -35,6 +35,7 @@ coq:
 
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
+	$(BIN)/python -m benchmarks.minimisers
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
