@@ -37,6 +37,7 @@ coq:
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
 	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.minimisers
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
