@@ -108,11 +108,12 @@ def template_of(model: Transformer, task: CopyTask) -> Template:
 
 def _row_starts(model: Transformer, task: CopyTask) -> frozenset[int]:
     """Tokens whose gate is exactly 0; the others' are exactly 1: `w . h + bias` is certainly beyond -3 or 3."""
-    block = model.block(0)
-    gate = block.attention.encoding.gate
+    encoding = model.block(0).attention.encoding
+    if not isinstance(encoding, AutoGridRoPE):
+        return frozenset()
     with working_precision(MODEL_PRECISION):
-        inputs = _inputs(model)
-        heights = [row[0] + arb(float(gate.bias)) for row in _rows(inputs * _matrix(gate.weight).transpose())]
+        inputs, bias = _inputs(model), arb(float(encoding.gate.bias))
+        heights = [row[0] + bias for row in _rows(inputs * _matrix(encoding.gate.weight).transpose())]
     starts = set()
     for token in {0, 1, *task.prefix, *task.infix}:
         height = heights[token]
@@ -208,27 +209,14 @@ class _Extraction:
         """A lower bound of the factor that the norms after attention put on all logits.
 
         The head's output is a weighted mean of its values, so its norm is at most the largest; with a residual the
-        same holds of the sum. Several heads: the largest norms add up.
+        same holds of the sum. Several heads: the largest norms add up. Sub-LN: no bound is given, 0.
         """
         config = self.source.config
-        scale = arb(1)
-        largest = self._largest_square(self.values, self.value_width * self.heads)
         if config.sub_norm:
-            scale = 1 / (largest / self.value_width).sqrt() if largest > 0 else arb(0)
+            return arb(0)
         if not isinstance(self.source.norm, nn.RMSNorm):
-            return scale.lower()
-        if config.sub_norm:
-            # A head output of mean square 1 leaves the output map with a norm at most its Frobenius norm times
-            # sqrt(width). entries = [e * e for row in _rows(self.outputs) for e in row]
-            square = sum(entries, arb(0)) * self.value_width
-            factor = 1 / (square / config.model_width + _epsilon(self.source.norm)).sqrt()
-            return (scale * factor).lower()
+            return arb(1)
         return (1 / (self._largest_output() / config.model_width + _epsilon(self.source.norm)).sqrt()).lower()
-
-    def _largest_square(self, matrix: arb_mat, width: int) -> arb:
-        rows = _rows(matrix)
-        squares = [sum((x * x for x in rows[token][:width]), arb(0)) for token in self.template.tokens]
-        return _largest(squares)
 
     def _largest_output(self) -> arb:
         """Upper bound of |x_q + sum_h O_h v|^2 over query tokens and weighted means v of each head's values."""

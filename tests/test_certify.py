@@ -303,6 +303,17 @@ def test_other_encodings_agree_with_the_torch_model(name: str, seed: int) -> Non
     assert found.margin == pytest.approx(min(least[: fails or 4]), rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_head_normalised_without_a_residual_agrees_with_the_torch_model(seed: int) -> None:
+    """Sub-LN puts one positive factor on all logits: the verdict is that of the torch model, the margin before it."""
+    torch.manual_seed(seed)
+    config = TransformerConfig(5, 8, 1, 1, 8, 8, 5, "grid", False, True, True, bool(seed % 2), None)
+    model = Transformer(config, base_grid_frequencies(Fraction(1000), 8), 2).double().requires_grad_(False)
+    found = certify_strings(one_layer_model(model, trained_task()), 4)
+    fails = next((n for n, value in enumerate(torch_margins(model, 4), 1) if value <= 0), None)
+    assert found.fails_at == fails
+
+
 def test_a_gate_that_is_not_saturated_is_refused() -> None:
     model = saturated(0)
     model.block(0).attention.encoding.gate.weight.mul_(0.3)

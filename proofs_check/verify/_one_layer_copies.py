@@ -351,7 +351,7 @@ class _Terms:
         before, after = self._sums(symbol, votes)
         error = self._error(largest)
         rest = after if only is not None else list(accumulate(after, min))
-        return min(map(add, before, reversed(rest[: self.free + 1])), default=1) > error if before else True
+        return all(value > error for value in map(add, before, reversed(rest[: self.free + 1])))
 
     def some_not_positive(self, symbol: int, votes: dict[int, int], largest: int, length: int) -> bool:
         """Is N certainly at most 0 at some step of some string of exactly this length, the horizon?"""
