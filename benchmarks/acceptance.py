@@ -22,7 +22,7 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks._provenance import provenance
-from constructions import build_grid_copier, greedy_copy, replay
+from constructions import build_grid_copier, build_two_layer_copier, forced_answers, greedy_copy, replay
 from engine import write_atomically
 from theory import (
     TYPICAL_LENGTH,
@@ -111,10 +111,24 @@ def furthest(scale: float) -> dict[str, Any]:
     }
 
 
+def two_layer_at_its_length(scale: float) -> dict[str, Any]:
+    """Theorem 3.2's copier at rho = 10001 in float64: strings of length L0 (times `scale`), one of each kind."""
+    copier = build_two_layer_copier(10_001)
+    length = max(2, int(copier.length * min(scale, 1.0)))
+    strings = {kind: sample_strings(kind, length, 1, SEED) for kind in ("uniform", "recursive-flip", "single-flip")}
+    strings["constant"] = np.zeros((1, length), dtype=np.int64)
+    wrong = {
+        kind: int((forced_answers(copier.model, copier.task, string) != string).sum())
+        for kind, string in track(strings.items(), "two layers at L0")
+    }
+    return {"length": length, "wrong_steps": wrong}
+
+
 PARTS: dict[str, Callable[[float], dict[str, Any]]] = {
     "model_against_theory": model_against_theory,
     "typical_length": typical_length,
     "furthest_length": furthest,
+    "two_layer_at_its_length": two_layer_at_its_length,
 }
 
 
