@@ -28,6 +28,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
 	$(BIN)/python -m benchmarks
 
 coq:
@@ -35,6 +36,7 @@ coq:
 
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
+	$(BIN)/python -m benchmarks.training
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -1,5 +1,5 @@
-"""Speed of the separation certificate, of the exact scan, of the checker and of the main job; each beside a slower
-route of the same run.
+"""Speed of the separation certificate, the exact scan, the checker, the decisions and the main job, each beside a
+slower route of the same run.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import platform
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,50 +23,33 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._provenance import provenance
-from constructions import build_grid_copier, build_two_layer_copier, forced_answers, greedy_copy
+from benchmarks._rows import REPEATS, Row, median_seconds
+from benchmarks._sign_systems import sign_system_rows
+from benchmarks._two_layer import two_layer_rows
+from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
 from engine import write_atomically
 from proofs_check._certificates import weights_input, write_certificate
 from proofs_check.verify import verify_file
 from theory import (
-    AnchorScores,
+    MinimiserSetting,
+    PopulationLoss,
     SeparationCertifier,
+    all_strings,
     certify_length,
     draw_grid_frequencies,
     exact_length,
     furthest_length,
     ideal_grid_score,
-    prove_length,
     resonance_columns_exact,
     sample_strings,
     separation_lattice_for,
+    theory_task,
     working_precision,
 )
 
 RESULTS = Path(__file__).parent / "results" / "benchmarks.json"
-REPEATS = 7
 RHO, D, A, B = Fraction(20000), 120, 2, 3
 PAPER_LENGTH = 1024 * 10**40
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; `value` in `unit`, the median of `runs` runs."""
-
-    name: str
-    value: float
-    unit: str
-    target: str
-    runs: int
-
-
-def median_seconds(task: Callable[[int], object], repeats: int = REPEATS) -> float:
-    """Median time of `task(k)`, k = 0 .. repeats-1 (so that nothing is served from a cache)."""
-    times = []
-    for k in range(repeats):
-        start = time.perf_counter()
-        task(k)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def separation_rows(directory: Path) -> list[Row]:
@@ -131,25 +110,25 @@ def model_rows() -> list[Row]:
     return [Row("torch model, 4000 symbols", median_seconds(lambda k: greedy_copy(copier, strings), 3), "s", "", 3)]
 
 
-def two_layer_rows() -> list[Row]:
-    """Theorem 3.2: the all-strings proof at L0 for three budgets and for 32 pairs, and the torch model at L0(10001)."""
-    rows = []
-    for rho, variant, pairs in ((10_001, "paper", 1), (10**6, "paper", 1), (10**8, "paper", 1), (10**8, "sharp", 32)):
-        copier = build_two_layer_copier(rho, variant=variant, pairs=pairs)
-        scores = copier.scores()
+def population_rows() -> list[Row]:
+    """Exact population loss and gradient at d = 32, L = 10 (2046 strings), against a forward pass a string."""
+    frequencies, a, length = draw_grid_frequencies(32, 0, 0), 1, 10
+    head = closed_form(MinimiserSetting(frequencies, length, Fraction(3, 2), a))
+    loss, model = PopulationLoss(frequencies, a, length), build_minimiser_model(head, frequencies, a)
+    task = theory_task(a, a + 2)
 
-        def prove(k: int, scores: AnchorScores = scores, length: int = copier.length) -> None:
-            if prove_length(scores, length) is None:
-                raise ArithmeticError("not proved")
+    def forward_passes(k: int) -> None:
+        with torch.inference_mode():
+            for n in range(1, length + 1):
+                for tokens in torch.from_numpy(task.sequences(all_strings(n))):
+                    model(tokens[None], task.query_index(n, 1))
 
-        name = f"all strings, two layers, {variant} ({pairs} pairs), rho = {rho}"
-        rows.append(Row(name, median_seconds(prove), "s", "< 5 s on one core", REPEATS))
-    copier = build_two_layer_copier(10_001)
-    string = sample_strings("recursive-flip", copier.length, 1, 0)
-    seconds = median_seconds(lambda k: forced_answers(copier.model, copier.task, string), 1)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    rows.append(Row("two-layer torch model at L0(10001)", seconds, "s", "", 1))
-    return [*rows, Row("its memory, with all that ran before", memory, "GiB", "< 1.86 GiB (2 GB)", 1)]
+    fast = median_seconds(lambda k: loss.excess_and_gradient(head, 1.5), 4 * REPEATS)
+    slow = median_seconds(forward_passes, 3)
+    return [
+        Row("population loss and gradient, d = 32, L = 10", 1e3 * fast, "ms", "< 100 ms on one core", 4 * REPEATS),
+        Row("forward pass a string (loss only) against it", slow / fast, "times", "", 3),
+    ]
 
 
 def main_job_row() -> Row:
@@ -167,6 +146,8 @@ def main() -> None:
             *separation_rows(Path(directory)),
             *scan_rows(),
             *model_rows(),
+            *sign_system_rows(),
+            *population_rows(),
             *two_layer_rows(),
             main_job_row(),
         ]

@@ -1,7 +1,8 @@
 """What takes too long for the test suite: resumable, with a progress bar; results as JSON with commit and seed.
 
-`python -m benchmarks.acceptance [--scale 0.01]` writes results/acceptance.json. A part that the file already holds for
-the same commit, seed and scale is not run again. `--scale` shrinks every part, for continuous integration.
+`python -m benchmarks.acceptance [--scale 0.01] [--parts NAME ...]` writes results/acceptance.json. A part that the file
+already holds for the same commit, seed and scale is not run again. `--scale` shrinks every part, for continuous
+integration.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks._provenance import provenance
-from constructions import build_grid_copier, build_two_layer_copier, forced_answers, greedy_copy, replay
+from benchmarks._sign_table import several_heads, table_entries
+from benchmarks._two_layer import two_layer_at_its_length
+from constructions import build_grid_copier, greedy_copy, replay
 from engine import write_atomically
 from theory import (
     TYPICAL_LENGTH,
@@ -111,23 +114,12 @@ def furthest(scale: float) -> dict[str, Any]:
     }
 
 
-def two_layer_at_its_length(scale: float) -> dict[str, Any]:
-    """Theorem 3.2's copier at rho = 10001 in float64: strings of length L0 (times `scale`), one of each kind."""
-    copier = build_two_layer_copier(10_001)
-    length = max(2, int(copier.length * min(scale, 1.0)))
-    strings = {kind: sample_strings(kind, length, 1, SEED) for kind in ("uniform", "recursive-flip", "single-flip")}
-    strings["constant"] = np.zeros((1, length), dtype=np.int64)
-    wrong = {
-        kind: int((forced_answers(copier.model, copier.task, string) != string).sum())
-        for kind, string in track(strings.items(), "two layers at L0")
-    }
-    return {"length": length, "wrong_steps": wrong}
-
-
 PARTS: dict[str, Callable[[float], dict[str, Any]]] = {
     "model_against_theory": model_against_theory,
     "typical_length": typical_length,
     "furthest_length": furthest,
+    "table_entries": table_entries,
+    "several_heads": several_heads,
     "two_layer_at_its_length": two_layer_at_its_length,
 }
 
@@ -142,15 +134,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args(arguments)
     head = {**provenance(SEED), "scale": options.scale}
     known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    results = known["results"] if {key: known.get(key) for key in head} == head else {}
-    for name, part in PARTS.items():
-        if name not in results:
-            results[name] = part(options.scale)
-            write_atomically(options.out, (json.dumps({**head, "results": results}, indent=1) + "\n").encode())
-    print(json.dumps(results, indent=1))
+    for name in options.parts:
+        if {key: known.get(name, {}).get(key) for key in head} != head:
+            known[name] = {**head, "result": PARTS[name](options.scale)}
+            write_atomically(options.out, (json.dumps(known, indent=1) + "\n").encode())
+    print(json.dumps({name: known[name] for name in options.parts}, indent=1))
 
 
 if __name__ == "__main__":

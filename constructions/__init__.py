@@ -1,5 +1,15 @@
 """Explicit weights, one module a theorem, each with its derivation."""
 
+from constructions._minimiser_problem import MinimiserProblem as MinimiserProblem
+from constructions._minimiser_problem import Norm as Norm
+from constructions._minimiser_problem import RejectedThetaError as RejectedThetaError
+from constructions._minimiser_problem import Start as Start
+from constructions._minimiser_problem import require_as_claimed as require_as_claimed
+from constructions._minimiser_problem import require_feasible as require_feasible
+from constructions._minimiser_search import Found as Found
+from constructions._minimiser_search import best_of as best_of
+from constructions._minimiser_search import count_starts as count_starts
+from constructions._minimiser_search import search_minimisers as search_minimisers
 from constructions._replay import Replay as Replay
 from constructions._replay import conclusive as conclusive
 from constructions._replay import greedy_copy as greedy_copy
@@ -13,6 +23,24 @@ from constructions._score_table import table_of_witness as table_of_witness
 from constructions._two_layer_replay import LONGEST_TWO_LAYER_REPLAY as LONGEST_TWO_LAYER_REPLAY
 from constructions._two_layer_replay import ball_difference as ball_difference
 from constructions._two_layer_replay import replay_two_layer as replay_two_layer
+from constructions.float_map import DTYPES as DTYPES
+from constructions.float_map import Construction as Construction
+from constructions.float_map import FloatReach as FloatReach
+from constructions.float_map import Trial as Trial
+from constructions.float_map import budgets as budgets
+from constructions.float_map import float_reach as float_reach
+from constructions.float_map import practical_trial as practical_trial
+from constructions.float_map import predicted_rho as predicted_rho
+from constructions.float_map import run_two_layer as run_two_layer
+from constructions.one_layer import in_float64 as in_float64
+from constructions.one_layer import one_layer_model as one_layer_model
+from constructions.shift_probes import SHIFT_ENCODINGS as SHIFT_ENCODINGS
+from constructions.shift_probes import OptimisedProbe as OptimisedProbe
+from constructions.shift_probes import ShiftProbe as ShiftProbe
+from constructions.shift_probes import failing_case as failing_case
+from constructions.shift_probes import optimise_probe as optimise_probe
+from constructions.shift_probes import refuting_cases as refuting_cases
+from constructions.shift_probes import strongest_probe as strongest_probe
 from constructions.theorem_3_1 import ShiftCopier as ShiftCopier
 from constructions.theorem_3_1 import build_shift_copier as build_shift_copier
 from constructions.theorem_3_2 import TwoLayerCopier as TwoLayerCopier
@@ -22,4 +50,11 @@ from constructions.theorem_3_2 import load_two_layer_copier as load_two_layer_co
 from constructions.theorem_4_1 import GridCopier as GridCopier
 from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier
+from constructions.theorem_4_2 import HeadParameters as HeadParameters
+from constructions.theorem_4_2 import Parametrisation as Parametrisation
+from constructions.theorem_4_2 import build_coupled_model as build_coupled_model
+from constructions.theorem_4_2 import build_minimiser_model as build_minimiser_model
+from constructions.theorem_4_2 import closed_form as closed_form
+from constructions.theorem_4_2 import head_of_model as head_of_model
+from constructions.theorem_4_2 import programme_amplitudes as programme_amplitudes
 from constructions.two_heads import search_heads as search_heads

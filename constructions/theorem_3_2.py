@@ -542,7 +542,7 @@ class _Reader:
             _must(not any(exact_product(second.query.weight, self.tokens[token])), "second-layer queries from layer 1")
         for token in (0, 1):
             _must(not any(exact_product(second.key.weight, self.tokens[token])), "second-layer keys from layer 1")
-        width = self.config.value_width
+        width = len(self.attentions[0].value.weight)
         columns = list(zip(*exact_matrix(output), strict=True))
         asked = [exact_product(second.query.weight, list(column)) for column in columns]
         keys = [exact_product(second.key.weight, list(column)) for column in columns]

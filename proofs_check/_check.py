@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from engine import write_atomically
 from proofs_check._claims import Claim
+from proofs_check._kernel import run_kernel
 from proofs_check._theorem_3_1 import shift_claims
 from proofs_check._theorem_3_2 import TwoLayerParameters, two_layer_claims, two_layer_universal_claims
 from proofs_check._theorem_4_1 import (
@@ -27,6 +28,7 @@ from proofs_check._theorem_4_1 import (
     theorem_d,
     universal_claims,
 )
+from proofs_check._theorem_4_2 import MinimiserParameters, minimiser_claims
 from theory import InputError, require_at_least, require_pair_dimension, require_two_after
 
 #: Where certificates and weights go below the output directory.
@@ -45,6 +47,7 @@ class CheckParameters:
         seed: of the draws.
         bits: of the drawn frequencies, fractions of a turn.
         beyond_theorem: run outside the theorem's hypotheses too, labelled so.
+        kernel: let Coq check its part on this machine, and label those claims so.
     """
 
     rhos: tuple[Fraction, ...]
@@ -55,6 +58,7 @@ class CheckParameters:
     seed: int = 0
     bits: int = 1024
     beyond_theorem: bool = False
+    kernel: bool = False
 
     def __post_init__(self) -> None:
         require_at_least("a", self.a, 1)
@@ -96,18 +100,19 @@ def run_check(
     Args:
         parameters: what to check.
         out: directory for `certificates/` (with the weights) and `check.json`; made if missing. None: a temporary one,
-            and no
-            certificate is named.
+            and no certificate is named.
         tick: called after each draw.
 
     Raises:
-        InputError: `out` is not a directory.
+        InputError: `out` is not a directory, or no Coq for `kernel`.
+        KernelError: Coq does not accept the proofs.
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
     with output_directory(out) as directory:
+        kernel = run_kernel() if parameters.kernel else None
         certificates = directory / CERTIFICATES
         tasks = [
-            *shift_claims(certificates),
+            *shift_claims(certificates, kernel),
             *universal_claims(certificates),
             *two_layer_universal_claims(certificates),
         ]
@@ -115,6 +120,8 @@ def run_check(
             of_rho = budget_claims(parameters.for_budget(rho, certificates, tick))
             of_rho += two_layer_claims(TwoLayerParameters(rho, parameters.a, parameters.b, certificates))
             tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
+        minimisers = MinimiserParameters(parameters.a, parameters.draws, parameters.seed, directory / CERTIFICATES)
+        tasks += minimiser_claims(minimisers)
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
         if out is not None:
             document = json.dumps(check_document(parameters, claims), indent=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from constructions import TwoLayerCopier, build_two_layer_copier
+from constructions import Trial, TwoLayerCopier, build_two_layer_copier, run_two_layer
 from theory import InputError, LengthBound, two_layer_length
 
 #: Turning pairs of the sharp variants, unless given: small budgets cannot afford the amplitudes of many pairs.
@@ -37,3 +37,20 @@ def describe_copier(copier: TwoLayerCopier) -> str:
         f"Two-layer copier, {copier.variant}, {pairs} turning pairs, rho = {copier.rho}, a = {copier.task.a}, b = "
         f"{copier.task.b}, d = {copier.model.config.model_width}; square norm {size:.4f} rho^2 (exact, stored weights)."
     )
+
+
+def require_precision(copier: TwoLayerCopier, length: int, dtype: str, beyond_precision: bool) -> Trial:
+    """The torch model's run in that format on worst strings of the length it was built for (sampled).
+
+    Raises:
+        InputError: it gets a step wrong, and `beyond_precision` is not given; or an unknown format.
+    """
+    trial = run_two_layer(copier, dtype, length)
+    if trial.wrong and not beyond_precision:
+        reason = (
+            f"{trial.wrong} of {trial.steps} steps of worst strings of {length} symbols go wrong at this norm budget"
+        )
+        raise InputError(
+            "--dtype", dtype, f"a format in which the torch model copies: {reason}; --beyond-precision goes on"
+        )
+    return trial

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import os
+
+# Products here are small: more OpenBLAS threads would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -16,14 +19,23 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._check import CheckParameters, check_document, output_directory, run_check
 from proofs_check._claims import Claim, exit_code, json_ready
-from proofs_check._command_two_layer import describe_copier, two_layer_bound
+from proofs_check._command_attention import attention_command
+from proofs_check._command_certify import certify_command
+from proofs_check._command_compare import compare_command
+from proofs_check._command_evaluate import evaluate_command
+from proofs_check._command_floats import floats_command
+from proofs_check._command_minimize import minimize_command
+from proofs_check._command_parts import json_option, print_json, progress
+from proofs_check._command_plot import plot
+from proofs_check._command_train import train_command
+from proofs_check._command_two_layer import describe_copier, require_precision, two_layer_bound
+from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
@@ -46,10 +58,6 @@ from theory import (
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr."
-)
 
 
 class Rational(click.ParamType[Fraction]):
@@ -105,6 +113,7 @@ def cli() -> None:
     is_flag=True,
     help="Run outside the theorem's hypotheses too, and label the claims so.",
 )
+@click.option("--kernel", is_flag=True, help="Let Coq check Theorem 3.1's proofs now (needs coqc; about 30 s).")
 @json_option
 @click.pass_context
 def check(
@@ -118,14 +127,15 @@ def check(
     bits: int,
     out: Path | None,
     beyond_theorem: bool,
+    kernel: bool,
     as_json: bool,
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
-    parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem)
-    with _progress("draws", parameters.ticks) as tick:
+    parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem, kernel)
+    with progress("draws", parameters.ticks) as tick:
         claims = run_check(parameters, out, tick)
     if as_json:
-        _print_json(check_document(parameters, claims))
+        print_json(check_document(parameters, claims))
     else:
         _print_claims(claims, out)
     ctx.exit(exit_code(claims))
@@ -169,7 +179,7 @@ def bound_grid(
     frequencies = _chosen_frequencies(file, base, d)
     found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
     if as_json:
-        _print_json(bound_document(found))
+        print_json(bound_document(found))
     else:
         unit = "base powers, radians" if base is not None else _unit(frequencies)
         click.echo(
@@ -190,6 +200,8 @@ def bound_grid(
     "--pairs", type=int, default=None, help="Turning pairs of the sharp variants [default: 32 for rho > 10^4]."
 )
 @click.option("--beyond-theorem", is_flag=True, help="Allow rho <= 10^4.")
+@click.option("--dtype", default=None, help="Run the torch model in this format too: float64, float32 or bfloat16.")
+@click.option("--beyond-precision", is_flag=True, help="Go on if that run gets a step wrong.")
 @json_option
 @click.pass_context
 def bound_two_layer(
@@ -200,15 +212,23 @@ def bound_two_layer(
     b: int,
     pairs: int | None,
     beyond_theorem: bool,
+    dtype: str | None,
+    beyond_precision: bool,
     as_json: bool,
 ) -> None:
     """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
     copier, found = two_layer_bound(rho, variant, a, b, pairs, beyond_theorem)
+    trial = (
+        None if dtype is None else require_precision(copier, min(copier.length, found.lower), dtype, beyond_precision)
+    )
     if as_json:
-        _print_json(bound_document(found))
+        run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
+        print_json({**bound_document(found), **run})
     else:
         click.echo(describe_copier(copier))
         _print_bracket(found, copier.rho)
+        if trial is not None:
+            click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
     ctx.exit(0 if found.lower else 3)
 
 
@@ -220,7 +240,7 @@ def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
     """Check certificates with the independent checker, and print the statements that it derives itself."""
     verdicts = [_verdict(file) for file in files]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "files": [
                     {"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason}
@@ -256,7 +276,7 @@ def decide_command(
         decision_certificate(directory, name, decision)
     document = decision_document(decision, None if out is None else str(out / name))
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         _print_decision(decision, out, name)
     ctx.exit(0)
@@ -269,12 +289,12 @@ def decide_command(
 def thresholds_command(ctx: click.Context, max_length: int, as_json: bool) -> None:
     """The largest length that one layer can copy, for every positional relation, some (a, b) and signs of the votes."""
     rows = []
-    with _progress("rows", 0) as tick:
+    with progress("rows", 0) as tick:
         for row in thresholds(max_length):
             rows.append(row)
             tick()
     if as_json:
-        _print_json({"rows": [asdict(row) for row in rows]})
+        print_json({"rows": [asdict(row) for row in rows]})
     else:
         _print_thresholds(rows)
     ctx.exit(0)
@@ -333,16 +353,6 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
     raise InputError("--frequencies", "none or too much", "given alone, or else both --base B and --d D")
-
-
-@contextmanager
-def _progress(what: str, steps: int) -> Iterator[Any]:
-    """A progress bar on stderr, shown on a terminal only."""
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=steps or None)
-        yield lambda: progress.advance(task)
 
 
 _STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_APPLICABLE": "dim"}
@@ -493,8 +503,14 @@ def _print_bracket(found: LengthBound, rho: Fraction) -> None:
     click.echo("Label: new; reconstructed for the paper's weights. Method: ball.")
 
 
-def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document))
+cli.add_command(plot)
+cli.add_command(floats_command)
+cli.add_command(train_command)
+cli.add_command(certify_command)
+cli.add_command(evaluate_command)
+cli.add_command(compare_command)
+cli.add_command(attention_command)
+cli.add_command(minimize_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -509,6 +525,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message().replace("\n", " "), EXIT_BAD_INPUT)
+    except KernelError as error:
+        _fail(f"Coq does not accept the proofs: {error}", 1)
     except RejectedCertificateError as error:
         _fail(f"a certificate just made was rejected: {error}", 1)
     except (click.Abort, KeyboardInterrupt):

@@ -57,7 +57,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def documents(out: Path) -> dict[str, dict[str, Any]]:
-    return {path.name: json.loads(path.read_text()) for path in sorted(out.glob("*.json"))}
+    """All but Theorem 4.2's, which tests/test_minimisers.py tampers with."""
+    paths = [path for path in sorted(out.glob("*.json")) if not path.name.startswith("theorem-4-2")]
+    return {path.name: json.loads(path.read_text()) for path in paths}
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -2,11 +2,15 @@
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from theory import THEOREM_3_1, Case, Certificate, RejectedError, balance, check_certificate
+from proofs_check._kernel import COQ, KernelError, run_kernel
+from proofs_check._kernel import cases_in_coq as cases_in_coq_file
+from proofs_check._theorem_3_1 import shift_claims
+from theory import THEOREM_3_1, Case, Certificate, InputError, RejectedError, balance, check_certificate
 
 CASES = (Path(__file__).parents[1] / "proofs_check" / "coq" / "Cases.v").read_text(encoding="utf-8")
 NAMES = {"opposite-signs": "cases_opposite", "any-signs": "cases_any", "b-1": "cases_one_token"}
@@ -52,3 +56,69 @@ def test_the_cases_cancel_for_random_token_lists_that_may_hold_zero_and_one(name
 
 def test_the_eight_cases_do_not_cancel_for_two_tokens() -> None:
     assert balance(THEOREM_3_1["b-1"].cases, "shift", [4], [5, 6], None)
+
+
+def test_the_parser_of_the_command_reads_the_same_cases() -> None:
+    for name, definition in NAMES.items():
+        assert cases_in_coq_file(definition) == THEOREM_3_1[name].cases
+    assert cases_in_coq_file("cases_of_nothing") == ()
+
+
+coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="no Coq on this machine; CI has it")
+
+
+def edited_copy(directory: Path, file: str, old: str, new: str) -> Path:
+    """The proofs with one edit."""
+    copy = directory / "coq"
+    shutil.copytree(COQ, copy)
+    text = (copy / file).read_text(encoding="utf-8")
+    assert old in text
+    (copy / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    return copy
+
+
+def test_other_cases_than_the_certificates_are_not_called_kernel_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/" + name)
+    copy = edited_copy(tmp_path, "Cases.v", '(bits "0101", 2, 1)', '(bits "0101", 3, 1)')
+    with pytest.raises(KernelError, match=r"cases_any in Cases\.v has other cases"):
+        run_kernel(copy)
+
+
+@coq
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("Cases.v", "Definition cases_opposite", "Definition cases_opposed", "has other cases"),
+        ("Impossibility.v", "Qed.", "Admitted.", "a word that could let in an unproved statement"),
+        ("Cancellation.v", "Qed.", "Defined. Definition x : 0 = 1 := eq_refl.", "does not compile"),
+    ],
+)
+def test_edited_proofs_are_refused(tmp_path: Path, file: str, old: str, new: str, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        run_kernel(edited_copy(tmp_path, file, old, new))
+
+
+def test_claims_are_labelled_kernel_only_in_a_run_that_ran_coq(tmp_path: Path) -> None:
+    for kernel, method in (("The Coq Proof Assistant, version 8.16.1", "kernel"), (None, "exact")):
+        claims = [task() for task in shift_claims(tmp_path, kernel)]
+        assert [claim.method for claim in claims] == ["exact", method, method, method]
+        assert all(("in this run" in claim.statement) == (kernel is not None) for claim in claims[1:])
+
+
+def test_the_answer_of_the_proof_check_is_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make coq` runs the proofs themselves; here its script is replaced by ones that succeed and fail."""
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/" + name)
+    copy = edited_copy(tmp_path, "check.sh", "set -eu", "set -eu")
+    (copy / "check.sh").write_text("echo The Coq Proof Assistant, version 8.16.1; echo all theorems hold")
+    assert run_kernel(copy) == "The Coq Proof Assistant, version 8.16.1"
+    (copy / "check.sh").write_text("echo compiled; echo FAILED: a proof >&2; exit 1")
+    with pytest.raises(KernelError, match="FAILED: a proof"):
+        run_kernel(copy)
+
+
+def test_without_coq_the_option_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(InputError, match=r"--kernel = no coqc: must be used where Coq 8.16 is installed"):
+        run_kernel()

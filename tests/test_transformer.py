@@ -139,9 +139,9 @@ def test_a_float_product_would_miss_the_bound() -> None:
 def test_phases_survive_a_change_of_dtype(dtype: torch.dtype) -> None:
     model = model_of(config())
     positions = torch.tensor([0, 1, 1000, 123456])
-    before = model.blocks[0].attention.column_phases.angles(positions)
+    before = model.blocks[0].attention.encoding.column.angles(positions)
     model.to(dtype)
-    after = model.blocks[0].attention.column_phases.angles(positions)
+    after = model.blocks[0].attention.encoding.column.angles(positions)
     assert after.dtype == torch.float64 and torch.equal(before, after)
     assert model(torch.tensor([[0, 1, 2, 0]])).dtype == dtype
 
@@ -161,7 +161,7 @@ def test_rotated_products_depend_on_the_difference_alone(seed: int, q: int, k: i
     x, y = torch.randn(2, 8, dtype=torch.float64)
 
     def score(at: int, of: int) -> float:
-        turned = [rotate(v[None], *phases(torch.tensor([p]), torch.float64)) for v, p in ((x, at), (y, of))]
+        turned = [rotate(v[None], phases(torch.tensor([p]), torch.float64)) for v, p in ((x, at), (y, of))]
         return float((turned[0] * turned[1]).sum())
 
     assert score(q, k) == pytest.approx(score(q + shift, k + shift), abs=1e-13)
@@ -176,7 +176,7 @@ def test_sub_norm_keeps_zero_and_makes_the_rest_unit_mean_square() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"), [({"head_width": 10}, "head_width = 10"), ({"mlp_width": 4}, "mlp_width = 4")]
+    ("changes", "message"), [({"head_width": 10}, "head_width = 10"), ({"mlp_width": -1}, "mlp_width = -1")]
 )
 def test_misfits_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):

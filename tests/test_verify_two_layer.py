@@ -20,9 +20,7 @@ import torch
 from constructions import ball_difference, build_two_layer_copier, load_two_layer_copier
 from proofs_check.verify import verify_file
 from theory import (
-    InputError,
     StepJudge,
-    all_budgets,
     anchor_lemma,
     prove_length,
     two_layer_length,
@@ -195,7 +193,7 @@ def test_a_counterexample_is_wrong_when_the_layers_are_run(bench):
 def test_the_lemma_and_its_counterexamples(bench, name):
     copier = bench.copiers[name]
     n = copier.length
-    angles = anchor_angles(bench, name, n + 1)
+    angles = anchor_angles(bench, name, range(-1, n + 2))
     least = min(later - earlier for earlier, later in itertools.pairwise(angles))
     denominator = math.ceil(1 / (1 - mpmath.cos(least)) * 1.3)
     result = anchor_lemma(copier.scores(), n, denominator)
@@ -221,8 +219,8 @@ def test_the_lemma_and_its_counterexamples(bench, name):
     assert bench.verdict(certificate("anchor-curve-pair", bench.inputs[name], pair)).accepted
 
 
-def anchor_angles(bench, name, last):
-    """Angles of h_{-1} .. h_last by mpmath, from the tensors alone."""
+def anchor_angles(bench, name, places):
+    """Angles of the h_i by mpmath, from the tensors alone."""
     tensors, metadata = bench.stored(name)
     a = metadata["a"]
     words, query, key = (
@@ -241,8 +239,8 @@ def anchor_angles(bench, name, last):
                 result += (qx * kx + qy * ky) * mpmath.cos(beta * r) + (qx * ky - qy * kx) * mpmath.sin(beta * r)
             return result
 
-        rest = [mpmath.atan(mpmath.exp(turning(i) - turning(i + 1))) for i in range(1, last + 1)]
-        return [mpmath.mpf(0), mpmath.pi / 4, *rest]
+        first = {-1: mpmath.mpf(0), 0: mpmath.pi / 4}
+        return [first[i] if i < 1 else mpmath.atan(mpmath.exp(turning(i) - turning(i + 1))) for i in places]
 
 
 # --- tampering -------------------------------------------------------------------------------------------------
@@ -310,7 +308,7 @@ def judge_step(bench, document):
 
 def judge_lemma(bench, document):
     n, q = (int(document["claim"][key]) for key in ("length", "denominator"))
-    angles = anchor_angles(bench, document["inputs"]["weights"]["file"].split(".")[0], n + 1)
+    angles = anchor_angles(bench, document["inputs"]["weights"]["file"].split(".")[0], range(-1, n + 2))
     return all(
         mpmath.cos(later - earlier) <= 1 - mpmath.mpf(1) / q for earlier, later in itertools.combinations(angles, 2)
     )
@@ -318,17 +316,31 @@ def judge_lemma(bench, document):
 
 def judge_pair(bench, document):
     i, j, q = (int(document["claim"][key]) for key in ("i", "j", "denominator"))
-    angles = anchor_angles(bench, document["inputs"]["weights"]["file"].split(".")[0], j)
-    return mpmath.cos(angles[j + 1] - angles[i + 1]) > 1 - mpmath.mpf(1) / q
+    early, late = anchor_angles(bench, document["inputs"]["weights"]["file"].split(".")[0], (i, j))
+    return mpmath.cos(late - early) > 1 - mpmath.mpf(1) / q
 
 
 def judge_budgets(bench, document):
-    inputs = document["inputs"]
-    try:
-        proof = all_budgets(Fraction(inputs["rho_above"]), Fraction(inputs["length_factor"]))
-    except InputError:
-        return False
-    return proof.holds(int(document["claim"]["denominator"]))
+    """What is claimed, at some budgets above the least one, from the curve itself."""
+    least, f = (Fraction(document["inputs"][key]) for key in ("rho_above", "length_factor"))
+    q = int(document["claim"]["denominator"])
+    with mpmath.workdps(250):
+        for factor in (1 + Fraction(1, 10**9), Fraction(3, 2), 100, 10**9):
+            rho = mpmath.mpf((least * factor).numerator) / (least * factor).denominator
+            n = int(mpmath.floor(rho**2 * f.numerator / f.denominator / mpmath.log(rho)))
+            beta, scale = mpmath.pi / (4 * n), (rho / 10) ** 4
+
+            def angle(i, n=n, beta=beta):
+                return mpmath.atan(mpmath.exp(2 * n * mpmath.sin(beta / 2) * mpmath.sin(beta * i)))
+
+            # The slope falls away from x = 0, so that the last step is the least.
+            step = angle(n + 1) - angle(n)
+            weights = [mpmath.exp(-scale * (1 - mpmath.cos(step * k))) for k in range(1, 30)]
+            others = 2 * sum(weights) + n * weights[-1] + n * mpmath.exp(-scale / 2)
+            norm = 8 * (rho / 10) ** 2 + 14 * mpmath.sqrt(n) + 128
+            if not (mpmath.cos(step) <= 1 - mpmath.mpf(1) / (q * n**2) and others < 1 and norm < rho**2):
+                return False
+    return least >= 1 and f > 0
 
 
 def judge_ceiling(bench, document):

@@ -32,6 +32,9 @@ from theory._resonances import columns_below
 
 Status = Literal["PROVED", "UNDECIDED"]
 
+#: Which steps a score is used at: all, the first alone, or all but the first.
+StepRange = Literal["every", "first", "later"]
+
 #: Columns scanned first; each further round takes eight times as many.
 FIRST_COLUMNS = 512
 
@@ -106,12 +109,13 @@ class _Event:
     weight: arb
 
 
-def exact_length(score: GridScore, limit: int = 1_000_000) -> LengthBound:
+def exact_length(score: GridScore, limit: int = 1_000_000, steps: StepRange = "every") -> LengthBound:
     """The exact length bound n* of a position-only copier, or what can be proved of it.
 
     Args:
         score: the copier's score, exact.
         limit: largest length looked at.
+        steps: the steps at which this score decides, for copiers whose query differs at step 1.
 
     Returns:
         A LengthBound; method float+bound for the columns that are skipped, ball for those that count.
@@ -128,7 +132,7 @@ def exact_length(score: GridScore, limit: int = 1_000_000) -> LengthBound:
     proved, failure = 0, None
     horizon = min(limit, FIRST_COLUMNS)
     while True:
-        proved_here, failure_here = _scan_up_to(score, horizon)
+        proved_here, failure_here = _scan_up_to(score, horizon, steps)
         proved = max(proved, proved_here)
         failure = failure_here if failure_here is not None else failure
         if failure is not None or horizon == limit or proved < horizon:
@@ -136,7 +140,7 @@ def exact_length(score: GridScore, limit: int = 1_000_000) -> LengthBound:
         horizon = min(limit, 8 * horizon)
 
 
-def _scan_up_to(score: GridScore, horizon: int) -> tuple[int, SingleFlip | None]:
+def _scan_up_to(score: GridScore, horizon: int, steps: StepRange = "every") -> tuple[int, SingleFlip | None]:
     """(all lengths up to it are copied, the least length certainly failing) among the lengths <= horizon."""
     proved, failure = 0, None
     for extra, precision in ATTEMPTS:
@@ -146,8 +150,9 @@ def _scan_up_to(score: GridScore, horizon: int) -> tuple[int, SingleFlip | None]
             if listed is None:
                 break
             before, after, bulk = _events(score, listed, horizon, cut)
-            certain = _least_failing(before, after, horizon, _at_least_one)
-            possible = _least_failing(before, after, horizon, partial(_perhaps_one, bulk))
+            first, before = (2, before) if steps == "later" else (1, [] if steps == "first" else before)
+            certain = _least_failing(before, after, horizon, _at_least_one, first)
+            possible = _least_failing(before, after, horizon, partial(_perhaps_one, bulk), first)
         proved = max(proved, horizon if possible is None else possible.length - 1)
         failure = certain if certain is not None else failure
         if proved == (horizon if failure is None else failure.length - 1):
@@ -187,13 +192,13 @@ def _events(score: GridScore, listed: Iterable[int], horizon: int, cut: int) -> 
 
 
 def _least_failing(
-    before: list[_Event], after: list[_Event], horizon: int, fails: Callable[[arb, arb], bool]
+    before: list[_Event], after: list[_Event], horizon: int, fails: Callable[[arb, arb], bool], first: int = 1
 ) -> SingleFlip | None:
-    """Least n <= horizon with fails(P(i), H(n-i)) for some i; `fails` must be monotone in both.
+    """Least n <= horizon with fails(P(i), H(n-i)) for some i >= first; `fails` must be monotone in both.
 
     Two pointers, O(events).
     """
-    steps = [1, *(event.at for event in before)]
+    steps = [first, *(max(first, event.at) for event in before)]
     sums = list(accumulate((event.weight for event in before), initial=arb(0)))
     distances = [0, *(event.at for event in after)]
     tails = list(accumulate((event.weight for event in after), initial=arb(0)))

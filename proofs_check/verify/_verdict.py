@@ -26,6 +26,9 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
 from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_model
+from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
+from proofs_check.verify._minimiser_loss import check_minimiser_loss
+from proofs_check.verify._one_layer_copies import check_one_layer_copies, check_one_layer_counterexample
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
 from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
@@ -188,7 +191,12 @@ _CHECKS: dict[str, _Check] = {
     "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
     "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
     "sign-cancellation": _without_files(check_sign_cancellation),
+    "one-layer-copies": check_one_layer_copies,
+    "one-layer-counterexample": check_one_layer_counterexample,
     "sign-witness": _without_files(check_sign_witness),
+    "minimiser-gap": _without_files(check_minimiser_gap),
+    "minimiser-limit-failure": _without_files(check_minimiser_limit_failure),
+    "minimiser-loss": _without_files(check_minimiser_loss),
     "two-layer-length": _with_evidence(check_two_layer_length),
     "two-layer-counterexample": _of_two_layer_model(check_two_layer_counterexample),
     "two-layer-wrong-step": _of_two_layer_model(check_two_layer_wrong_step),

@@ -1,0 +1,167 @@
+"""Every encoding trained on a laptop's budget and tested far beyond: resumable, every seed in the results.
+
+`python -m benchmarks.training [--parts grid star ...] [--seeds 8] [--processes 2]` trains in `out/training/` (each run
+goes on where it was stopped) and writes results/training.json, with commit and seeds, after every run.
+
+Parts of the half hour on two idle cores: `grid` (2D-RoPE, up to 10,000 symbols), `star` (Auto-2D-RoPE and 2D-RoPE with
+`*` for the newline), `others` (RoPE, ALiBi, NoPE, RNoPE, two layers, OTHERS_STEPS steps), `uniform` (trained on uniform
+strings). Beyond it: `long` (100,000 symbols, after `grid`) and `converge` (the others with all of the preset's steps).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks._provenance import ROOT, provenance
+from engine import COPY_DISTRIBUTIONS, RunConfig, accuracy_at, load_run, preset_run, sweep, write_atomically
+from proofs_check._command_compare import KEEPS, run_name
+from proofs_check._comparison import Job, Questions, repetition_summary, run_job, summary
+
+RESULTS = Path(__file__).parent / "results" / "training.json"
+RUNS = ROOT / "out" / "training"
+
+#: Lengths of the issue's claims: the trained ones are up to 100.
+FAR = (250, 1000, 10_000)
+STAR = (250, 1000, 3000)
+OTHERS = (250, 500, 1000)
+LONG = 100_000
+
+#: Steps of the encodings of one axis within the half hour, on the way to convergence at best.
+OTHERS_STEPS = 600
+
+
+@dataclass(frozen=True)
+class LongJob:
+    """One string of LONG symbols for a trained run."""
+
+    directory: Path
+    distribution: str
+    seed: int
+
+
+def grid(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
+    """2D-RoPE, one layer."""
+    ask = Questions(COPY_DISTRIBUTIONS, FAR, keeps=KEEPS)
+    yield from ((preset_run("laptop", "rope2d", seed), ask) for seed in range(seeds))
+
+
+def star(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
+    """`*` for the newline: rows can only be learned."""
+    ask = Questions(COPY_DISTRIBUTIONS, STAR)
+    for encoding in ("auto2d", "rope2d"):
+        yield from ((preset_run("laptop", encoding, seed, separator="*"), ask) for seed in range(seeds))
+
+
+def others(seeds: int, steps: int | None = OTHERS_STEPS) -> Iterator[tuple[RunConfig, Questions]]:
+    """The encodings of one axis, two layers."""
+    ask = Questions(COPY_DISTRIBUTIONS, OTHERS, keeps=KEEPS)
+    for encoding in ("rope", "alibi", "nope", "rnope"):
+        yield from ((preset_run("laptop", encoding, seed, steps=steps), ask) for seed in range(seeds))
+
+
+def converge(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
+    """The same with all of the preset's steps."""
+    yield from others(seeds, None)
+
+
+def uniform(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
+    """Trained on uniform strings (the paper's Figure 7)."""
+    ask = Questions(COPY_DISTRIBUTIONS, (250,), keeps=KEEPS)
+    for encoding, steps in (("rope2d", None), ("rope", OTHERS_STEPS)):
+        for seed in range(seeds):
+            yield preset_run("laptop", encoding, seed, distribution="uniform", steps=steps), ask
+
+
+#: Parts by name; the first ones make up the half hour.
+PARTS = {"grid": grid, "star": star, "others": others, "uniform": uniform, "converge": converge}
+HALF_HOUR = ("grid", "star", "others", "uniform")
+
+
+def timed_job(job: Job) -> dict[str, Any]:
+    """The row of a job and the processor time that it took here; resumed parts are not counted."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    row = run_job(job)
+    return {**row, "cpu_seconds": round(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before, 1)}
+
+
+def long_job(job: LongJob) -> dict[str, Any]:
+    """Whether one string of LONG symbols is copied; kept beside the run."""
+    file = job.directory / f"long-{job.distribution}.json"
+    if not file.exists():
+        start = time.process_time()
+        config, model = load_run(job.directory)
+        found = accuracy_at(model, config.data.source(), job.distribution, LONG, 1, job.seed)
+        document = {**found.document(), "seed": job.seed, "cpu_seconds": round(time.process_time() - start, 1)}
+        document["memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        write_atomically(file, (json.dumps(document) + "\n").encode())
+    kept: dict[str, Any] = json.loads(file.read_text())
+    return kept
+
+
+def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
+    """All runs of a part, saving after each."""
+    if name == "long":
+        items = [
+            LongJob(options.runs / "grid" / run_name(preset_run("laptop", "rope2d", seed)), distribution, seed)
+            for seed in range(options.seeds)
+            for distribution in ("recursive-flip", "imbalanced")
+        ]
+        done = sweep(long_job, items, processes=options.processes)
+    else:
+        jobs = [
+            Job(config, options.runs / name / run_name(config), replace(ask, samples=options.samples))
+            for config, ask in PARTS[name](options.seeds)
+        ]
+        done = sweep(timed_job, jobs, processes=options.processes)
+    start, rows = time.perf_counter(), {}
+    for number, row in done:
+        rows[number] = row
+        save(name, [rows[key] for key in sorted(rows)], time.perf_counter() - start)
+        Console(stderr=True).print(f"{name}: {row.get('run', row.get('distribution'))} done")
+
+
+def part_document(name: str, rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """The rows of a part, their sums over seeds, and the wall time."""
+    document: dict[str, Any] = {"wall_seconds": round(seconds, 1), "runs": rows}
+    if name != "long":
+        document |= {"summary": summary(rows), "repetition": repetition_summary(rows)}
+    return document
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the parts asked for; a part that stands in the results for this commit is made again from its runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long"], default=HALF_HOUR)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=10, help="strings of each length")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--runs", type=Path, default=RUNS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    head = {**provenance(0), "seeds": options.seeds, "method": "sampled"}
+    known = json.loads(options.out.read_text()) if options.out.exists() else {}
+    parts = known.get("parts", {})
+
+    def save(name: str, rows: list[dict[str, Any]], seconds: float) -> None:
+        parts[name] = {"commit": head["commit"], **part_document(name, rows, seconds)}
+        write_atomically(options.out, (json.dumps({**head, "parts": parts}, indent=1) + "\n").encode())
+
+    for name in options.parts:
+        run_part(name, options, save)
+
+
+if __name__ == "__main__":
+    main()

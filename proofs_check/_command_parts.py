@@ -1,0 +1,111 @@
+"""What several commands share: the option --json, progress on a terminal, lists of numbers and names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from theory import InputError
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr."
+)
+
+run_argument = click.argument("run", type=click.Path(path_type=Path))
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One JSON object on stdout."""
+    click.echo(json.dumps(document))
+
+
+@contextmanager
+def progress_to(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, shown on a terminal only; the function given takes the steps done so far."""
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total or None)
+        yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
+    """A progress bar as in `progress_to`; the function given advances it by one step."""
+    done = 0
+
+    with progress_to(what, steps) as update:
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            update(done)
+
+        yield advance
+
+
+class Integers(click.ParamType[tuple[int, ...]]):
+    """Integers separated by commas, `100,1000,10000`."""
+
+    name = "N,N,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The integers that the argument spells, each at least 1."""
+        if isinstance(value, tuple):
+            return value
+        argument = param.opts[0] if param else "numbers"
+        try:
+            numbers = tuple(int(part) for part in str(value).split(","))
+        except ValueError as error:
+            raise InputError(argument, value, "integers separated by commas") from error
+        if min(numbers) < 1:
+            raise InputError(argument, value, "integers >= 1")
+        return numbers
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names separated by commas or spaces, each one of those known."""
+
+    name = "NAME,NAME,..."
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names that the argument lists."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(str(value).replace(",", " ").split())
+        argument = param.opts[0] if param else "names"
+        if not names or len(set(names)) < len(names):
+            raise InputError(argument, value, "one name or several different ones of " + ", ".join(self.known))
+        for name in names:
+            if name not in self.known:
+                raise InputError(argument, name, "one of " + ", ".join(self.known))
+        return names
+
+
+class ManyValues(click.Command):
+    """A command whose list options take several words, `--encodings rope alibi`, as well as `rope,alibi`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words that follow a list option with commas."""
+        listed = {o for p in self.params if isinstance(p.type, Names | Integers) for o in p.opts}
+        joined: list[str] = []
+        growing = False
+        for position, argument in enumerate(args):
+            follows = growing and not argument.startswith("--")
+            first = position > 0 and args[position - 1] in listed
+            if follows and not first:
+                joined[-1] += f",{argument}"
+            else:
+                joined.append(argument)
+            growing = follows or argument in listed
+        return super().parse_args(ctx, joined)

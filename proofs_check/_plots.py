@@ -1,0 +1,138 @@
+"""Plots in the manner of the paper's Figures 2, 3, 4, 7 and 8, as PDF and PNG.
+
+Colours are Okabe and Ito's, told apart by readers who are colour-blind; every line has a marker and dashes of its own,
+so that a print without colour can be read. Hollow markers: NOT CONVERGED on most seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from proofs_check._comparison import repetition_summary
+from theory import InputError
+
+#: Colour, marker and dashes of each encoding (Okabe and Ito 2008).
+STYLES: dict[str, tuple[str, str, str]] = {
+    "rope2d": ("#0072B2", "o", "-"),
+    "auto2d": ("#009E73", "s", "--"),
+    "hrope": ("#56B4E9", "D", "-."),
+    "rope": ("#D55E00", "v", "-"),
+    "alibi": ("#E69F00", "^", "--"),
+    "nope": ("#CC79A7", "P", "-."),
+    "rnope": ("#000000", "X", ":"),
+}
+
+PANEL = (3.2, 2.6)  # inches
+
+
+def require_plots() -> None:
+    """InputError in one line where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        allowed = "installed for plots: pip install 'copycert[plots]'; or give --no-plots"
+        raise InputError("package matplotlib", "missing", allowed) from error
+
+
+@contextmanager
+def _figure(file: Path, panels: int, columns: int = 4, size: tuple[float, float] = PANEL) -> Iterator[Any]:
+    """A figure with its axes in a list, saved as PDF and PNG at the end; no window, no global state."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(columns, panels)
+    rows = -(-panels // columns)
+    with rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 100}):
+        figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = [figure.add_subplot(rows, columns, number + 1) for number in range(panels)]
+        yield figure, axes
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file.with_suffix(".pdf"), metadata={"CreationDate": None})
+        figure.savefig(file.with_suffix(".png"), dpi=200)
+
+
+def _label(row: dict[str, Any]) -> str:
+    missed = row["verdicts"].get("NOT CONVERGED", 0)
+    name = f"{row['encoding']}{'' if row['separator'] == '<n>' else ' with ' + row['separator']}"
+    return name if not missed else f"{name} (NOT CONVERGED: {missed} of {row['seeds']} seeds)"
+
+
+def _draw(axis: Any, encoding: str, x: Sequence[float], counts: Sequence[dict[str, Any]], label: str) -> None:
+    colour, marker, dashes = STYLES[encoding]
+    face = "white" if "NOT CONVERGED" in label else colour
+    y = [count["accuracy"] for count in counts]
+    # The interval of a share of 0 or 1 touches it; rounding must not make a bar negative.
+    bars = [[max(0.0, c["accuracy"] - c["interval"][0]) for c in counts]]
+    bars.append([max(0.0, c["interval"][1] - c["accuracy"]) for c in counts])
+    axis.errorbar(
+        x, y, yerr=bars, color=colour, marker=marker, linestyle=dashes, markerfacecolor=face, label=label,
+        markersize=4, linewidth=1.2, elinewidth=0.7, capsize=1.5,
+    )  # fmt: skip
+
+
+def plot_lengths(document: dict[str, Any], train_distribution: str, file: Path) -> None:
+    """Accuracy against length, a panel for each test distribution (the manner of Figure 4)."""
+    rows = [row for row in document["summary"] if row["train_distribution"] == train_distribution]
+    distributions = list(dict.fromkeys(row["distribution"] for row in rows))
+    with _figure(file, len(distributions), columns=2) as (figure, axes):
+        for axis, distribution in zip(axes, distributions, strict=True):
+            for number, row in enumerate(row for row in rows if row["distribution"] == distribution):
+                counts = [row["within"], *row["beyond"]]
+                # A little to the right of each other, so that no interval hides another.
+                _draw(axis, row["encoding"], [c["length"] * 1.03**number for c in counts], counts, _label(row))
+            axis.axvspan(axis.get_xlim()[0], rows[0]["within"]["length"], color="0.92", zorder=0)
+            axis.set(
+                xscale="log", ylim=(-0.05, 1.05), title=distribution, xlabel="string length", ylabel="exact copies"
+            )
+            axis.legend(fontsize=6, frameon=False, loc="best")
+        figure.suptitle(
+            f"Exact copies, mean over all seeds; trained on {train_distribution} strings (grey: lengths trained on)"
+        )
+
+
+def plot_training_distributions(document: dict[str, Any], file: Path) -> None:
+    """Accuracy at the trained lengths on each test distribution, a panel for each training one (Figure 7)."""
+    trained = list(dict.fromkeys(row["train_distribution"] for row in document["summary"]))
+    with _figure(file, len(trained), columns=2) as (_, axes):
+        for axis, train_distribution in zip(axes, trained, strict=True):
+            rows = [row for row in document["summary"] if row["train_distribution"] == train_distribution]
+            tests = list(dict.fromkeys(row["distribution"] for row in rows))
+            for encoding in dict.fromkeys((row["encoding"], row["separator"]) for row in rows):
+                mine = [row for row in rows if (row["encoding"], row["separator"]) == encoding]
+                _draw(axis, encoding[0], range(len(mine)), [row["within"] for row in mine], encoding[0])
+            axis.set_xticks(range(len(tests)), tests, rotation=20)
+            axis.set(ylim=(-0.05, 1.05), title=f"trained on {train_distribution}", ylabel="exact, trained lengths")
+            axis.legend(fontsize=6, frameon=False)
+
+
+def plot_repetition(document: dict[str, Any], file: Path) -> None:
+    """Accuracy on repeat-structure strings against p (the manner of Figure 2), a panel for each training set."""
+    rows = repetition_summary(document["runs"])
+    trained = list(dict.fromkeys(row["train_distribution"] for row in rows))
+    with _figure(file, len(trained), columns=2) as (_, axes):
+        for axis, train_distribution in zip(axes, trained, strict=True):
+            mine = [row for row in rows if row["train_distribution"] == train_distribution]
+            for encoding in dict.fromkeys(row["encoding"] for row in mine):
+                counts = [row for row in mine if row["encoding"] == encoding]
+                _draw(axis, encoding, [count["p"] for count in counts], counts, encoding)
+            title = f"length {mine[0]['length']}, trained on {train_distribution}"
+            axis.set(ylim=(-0.05, 1.05), title=title, xlabel="p, share of symbols kept", ylabel="exact copies")
+            axis.legend(fontsize=6, frameon=False)
+
+
+def plot_attention(maps: list[Any], titles: list[str], tokens: list[str], file: Path) -> None:
+    """Attention maps, a panel a head (the manner of Figures 3 and 8); query rows down, key columns across."""
+    with _figure(file, len(maps), columns=3, size=(3.4, 3.4)) as (_, axes):
+        for axis, weights, title in zip(axes, maps, titles, strict=True):
+            # The square root shows faint stripes; grey levels print.
+            axis.imshow(weights**0.5, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest", aspect="equal")
+            axis.set_title(title, fontsize=7)
+            axis.set(xlabel="key", ylabel="query")
+            marks = [number for number, token in enumerate(tokens) if token not in ("0", "1")]
+            axis.set_xticks(marks, [tokens[number] for number in marks], rotation=90, fontsize=5)
+            axis.set_yticks(marks, [tokens[number] for number in marks], fontsize=5)

@@ -1,0 +1,360 @@
+"""A one-layer model of any kind in a weights file: its layout, positions, score waves and votes, as balls.
+
+With h = embedding / sqrt(mean of squares + epsilon) * gain where there is an attention gain, else the embedding
+itself, a head has queries Q h, keys K h and values V h. Pair f of a head is the coordinates (2f, 2f+1); the first
+pairs turn with the row, the others with the column. The score of a key at relative position r = key - query is
+
+    scale * (sum over pairs of A cos(beta r) + B sin(beta r)) + slope * r_column,
+    A = q_x k_x + q_y k_y,  B = q_y k_x - q_x k_y
+
+(without pairs: scale * q.k + slope * r_column). The logits are readout * G (w_c + sum over heads of O (weighted mean
+of V h)), up to a positive factor of the final norm; w_c, the query token's embedding, only with a residual; G the
+final gain, if any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from flint import arb, arb_mat
+
+from proofs_check.verify._balls import ball, total, working_precision
+from proofs_check.verify._document import (
+    Rejected,
+    require_choice,
+    require_fields,
+    require_integer,
+    require_list,
+    require_rational,
+    shown,
+)
+from proofs_check.verify._frequencies import MOST_FREQUENCIES, Frequency, Radians, Turns
+from proofs_check.verify._weights_file import WeightsFile, read_weights_file
+
+#: Working precision of tables.
+MODEL_BITS = 320
+
+_FIELDS = (
+    "construction", "prefix", "infix", "data", "row_ends", "gated", "heads", "head_width", "value_width", "outputs",
+    "residual", "sub_norm", "score_scale", "slopes", "epsilon", "row", "column",
+)  # fmt: skip
+
+_LARGEST_SIZE, _MOST_TOKENS, _MOST_HEADS = 2**20, 256, 64
+
+Row = list[arb]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row, and a column `column + slope n`, n the length of the string."""
+
+    row: int
+    column: int
+    slope: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tokens around the string and where everything stands; `output` is the place of the first symbol written."""
+
+    prefix: tuple[int, ...]
+    infix: tuple[int, ...]
+    data: tuple[int, int]
+    prefix_places: tuple[Place, ...]
+    source: Place
+    infix_places: tuple[Place, ...]
+    output: Place
+
+    @property
+    def tokens(self) -> list[int]:
+        """All tokens, each once."""
+        return sorted({*self.prefix, *self.infix, *self.data})
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Coefficients of one score: (A, B) by row pair and column pair, what does not turn, and the slope."""
+
+    row: tuple[tuple[arb, arb], ...]
+    column: tuple[tuple[arb, arb], ...]
+    constant: arb
+    slope: Fraction
+
+
+@dataclass(frozen=True)
+class OneLayer:
+    """A one-layer model as stored.
+
+    Attributes:
+        file: the weights file.
+        layout: tokens and places.
+        row, column: frequencies.
+        heads: for each head, waves by (query token, key token) and logits by key token.
+        direct: logits that a query token adds by itself.
+        outputs: number of logits.
+        targets: the outputs of 0 and 1.
+        least_factor: a lower bound of the factor that the norms after attention put on all logits.
+    """
+
+    file: WeightsFile
+    layout: Layout
+    row: tuple[Frequency, ...]
+    column: tuple[Frequency, ...]
+    heads: tuple[tuple[dict[tuple[int, int], Wave], dict[int, Row]], ...]
+    direct: dict[int, Row]
+    outputs: int
+    targets: tuple[int, int]
+    least_factor: arb
+
+    @property
+    def description(self) -> str:
+        """How statements name the model."""
+        return (
+            f"the one-layer model in {self.file.name} (SHA-256 {self.file.digest[:16]}..., prompt "
+            f"{_listed(self.layout.prefix)} string {_listed(self.layout.infix)}, 0 and 1 being tokens "
+            f"{self.layout.data[0]} and {self.layout.data[1]}; real-arithmetic model with the stored binary weights)"
+        )
+
+
+def _listed(tokens: Sequence[int]) -> str:
+    return "[" + " ".join(map(str, tokens)) + "]"
+
+
+def read_one_layer(directory: Path, inputs: object) -> OneLayer:
+    """The model that `inputs`, which is `{"weights": {...}}`, refers to.
+
+    Raises:
+        Rejected: the file, its metadata or its tensors are not those of a one-layer model, or a gate is not saturated.
+    """
+    fields = require_fields(inputs, "inputs", ("weights",))
+    file = read_weights_file(directory, fields["weights"])
+    metadata = require_fields(file.metadata, "metadata", _FIELDS)
+    require_choice(metadata["construction"], "metadata.construction", ("one-layer",))
+    with working_precision(MODEL_BITS):
+        return _Reading(file, metadata).model()
+
+
+class _Reading:
+    """The tensors as ball matrices, rows being tokens, and the numbers of the metadata."""
+
+    def __init__(self, file: WeightsFile, metadata: dict[str, Any]) -> None:
+        self.file, self.metadata = file, metadata
+        self.heads = self._integer("heads", _MOST_HEADS)
+        self.head_width = self._integer("head_width", _LARGEST_SIZE)
+        self.value_width = self._integer("value_width", _LARGEST_SIZE)
+        self.outputs = self._integer("outputs", _LARGEST_SIZE)
+        self.residual, self.sub_norm, self.gated = (self._flag(name) for name in ("residual", "sub_norm", "gated"))
+        if self.sub_norm and (self.residual or self.heads > 1):
+            raise Rejected("sub-LN together with a residual or several heads is not covered")
+        self.epsilon = require_rational(metadata["epsilon"], "metadata.epsilon")
+        if self.epsilon < 0:
+            raise Rejected("metadata.epsilon is negative")
+        self.scale = require_rational(metadata["score_scale"], "metadata.score_scale")
+        self.row, self.column = (self._frequencies(name) for name in ("row", "column"))
+        pairs = len(self.row) + len(self.column)
+        if pairs and 2 * pairs != self.head_width:
+            raise Rejected("metadata.head_width is not twice the number of frequencies")
+        self.slopes = [
+            require_rational(slope, "a slope")
+            for slope in require_list(metadata["slopes"], "metadata.slopes", _MOST_HEADS)
+        ]
+        if self.slopes and len(self.slopes) != self.heads:
+            raise Rejected("metadata.slopes has not one entry for each head")
+        self._require_shapes()
+        self.embedding = self._matrix("embedding")
+        self.inputs = self._inputs()
+
+    def _integer(self, name: str, most: int) -> int:
+        return require_integer(self.metadata[name], f"metadata.{name}", 1, most)
+
+    def _flag(self, name: str) -> bool:
+        value = self.metadata[name]
+        if not isinstance(value, bool):
+            raise Rejected(f"metadata.{name} is {shown(value)}, not true or false")
+        return value
+
+    def _frequencies(self, name: str) -> tuple[Frequency, ...]:
+        entries = require_list(self.metadata[name], f"metadata.{name}", MOST_FREQUENCIES)
+        return tuple(_frequency(entry, f"metadata.{name}[{i}]") for i, entry in enumerate(entries))
+
+    def _tokens(self, name: str) -> tuple[int, ...]:
+        most = self.file.matrices["embedding"].height - 1
+        entries = require_list(self.metadata[name], f"metadata.{name}", _MOST_TOKENS)
+        return tuple(require_integer(entry, f"an entry of metadata.{name}", 0, most) for entry in entries)
+
+    def _require_shapes(self) -> None:
+        matrices = self.file.matrices
+        if "embedding" not in matrices:
+            raise Rejected(f"{self.file.name} has no tensor embedding")
+        self.width = matrices["embedding"].width
+        keys, values = self.heads * self.head_width, self.heads * self.value_width
+        shapes = {
+            "embedding": (matrices["embedding"].height, self.width),
+            "readout": (self.outputs, self.width),
+            "query": (keys, self.width),
+            "key": (keys, self.width),
+            "value": (values, self.width),
+            "output": (self.width, values),
+        }
+        optional = {"attention_gain": (1, self.width), "final_gain": (1, self.width)}
+        shapes |= {name: shape for name, shape in optional.items() if name in matrices}
+        if self.gated:
+            shapes |= {"gate": (1, self.width), "gate_bias": (1, 1)}
+        if set(matrices) != set(shapes):
+            raise Rejected(f"{self.file.name} does not hold exactly the tensors of a one-layer model")
+        for name, shape in shapes.items():
+            if (matrices[name].height, matrices[name].width) != shape:
+                raise Rejected(f"{name} has not the shape {shape[0]} x {shape[1]}")
+        if self.outputs not in (2, matrices["embedding"].height):
+            raise Rejected("the number of outputs is neither 2 nor the vocabulary's size")
+
+    def _matrix(self, name: str) -> arb_mat:
+        """Stored numbers, exact."""
+        matrix = self.file.matrices[name]
+        return arb_mat([[arb(row.get(j, 0.0)) for j in range(matrix.width)] for row in matrix.rows])
+
+    def _inputs(self) -> arb_mat:
+        if "attention_gain" not in self.file.matrices:
+            return self.embedding
+        gain = self._matrix("attention_gain").entries()
+        rows = []
+        for row in _rows(self.embedding):
+            factor = (_square(row) / self.width + ball(self.epsilon)).rsqrt()
+            rows.append([x * g * factor for x, g in zip(row, gain, strict=True)])
+        return arb_mat(rows)
+
+    def model(self) -> OneLayer:
+        """Everything, derived."""
+        layout = self._layout()
+        queries = {*layout.data, layout.infix[-1]}
+        turned = [_rows(self.inputs * self._matrix(part).transpose()) for part in ("query", "key", "value")]
+        output = _rows(self._matrix("output").transpose())
+        readout = self._matrix("readout").transpose()
+        if "final_gain" in self.file.matrices:
+            gain = self._matrix("final_gain").entries()
+            readout = arb_mat([[x * g for x in row] for row, g in zip(_rows(readout), gain, strict=True)])
+        heads, reached = [], []
+        for number in range(self.heads):
+            part = slice(number * self.head_width, (number + 1) * self.head_width)
+            worth = slice(number * self.value_width, (number + 1) * self.value_width)
+            values = arb_mat([row[worth] for row in turned[2]]) * arb_mat(output[worth])
+            logits = _rows(values * readout)
+            waves = {
+                (c, x): self._wave(turned[0][c][part], turned[1][x][part], number)
+                for c in queries
+                for x in layout.tokens
+            }
+            heads.append((waves, {x: logits[x] for x in layout.tokens}))
+            reached.append(_rows(values))
+        direct = _rows(self.embedding * readout)
+        zero, one = (0, 1) if self.outputs == 2 else layout.data
+        return OneLayer(
+            self.file, layout, self.row, self.column, tuple(heads),
+            {c: direct[c] if self.residual else [arb(0)] * self.outputs for c in queries},
+            self.outputs, (zero, one), self._least_factor(layout, queries, reached, turned[2]),
+        )  # fmt: skip
+
+    def _wave(self, query: Row, key: Row, head: int) -> Wave:
+        scale = ball(self.scale)
+        slope = self.slopes[head] if self.slopes else Fraction(0)
+        if not self.row and not self.column:
+            return Wave((), (), scale * total(q * k for q, k in zip(query, key, strict=True)), slope)
+        pairs = []
+        for x in range(0, len(query), 2):
+            q, r, k, m = query[x], query[x + 1], key[x], key[x + 1]
+            pairs.append((scale * (q * k + r * m), scale * (r * k - q * m)))
+        return Wave(tuple(pairs[: len(self.row)]), tuple(pairs[len(self.row) :]), arb(0), slope)
+
+    def _least_factor(self, layout: Layout, queries: set[int], reached: list[list[Row]], values: list[Row]) -> arb:
+        """The final norm divides by sqrt(mean square + epsilon) of a vector no longer than the longest possible.
+
+        That is w_c plus, for each head, a mean of its O V h, whose norm is at most the largest of them.
+        """
+        if self.sub_norm:
+            return arb(0)
+        if "final_gain" not in self.file.matrices:
+            return arb(1)
+        embedding = _rows(self.embedding)
+        longest = arb(0)
+        for c in queries:
+            start = embedding[c] if self.residual else [arb(0)] * self.width
+            if self.heads == 1:
+                sums = ([a + b for a, b in zip(start, reached[0][x], strict=True)] for x in layout.tokens)
+                ends = [_square(vector).sqrt() for vector in sums]
+                longest = longest.max(_largest(ends))
+            else:
+                parts = [_largest([_square(head[x]).sqrt() for x in layout.tokens]) for head in reached]
+                longest = longest.max(_square(start).sqrt() + total(parts))
+        return (longest * longest / self.width + ball(self.epsilon)).rsqrt()
+
+    def _layout(self) -> Layout:
+        prefix, infix, data, ends = (self._tokens(name) for name in ("prefix", "infix", "data", "row_ends"))
+        if not prefix or not infix or len(data) != 2 or data[0] == data[1]:
+            raise Rejected("metadata: prefix and infix must not be empty, and data two different tokens")
+        starts = self._starts({*prefix, *infix, *data})
+        if self.gated and ends:
+            raise Rejected("metadata.row_ends must be empty where gates place the tokens")
+        if set(data) & {*starts, *ends}:
+            raise Rejected("a data token breaks a row: positions depend on the string")
+        here = Place(0, 1 if self.gated else 0, 0)
+        places: list[Place] = []
+        source = None
+        for token in (*prefix, None, *infix):
+            if token is None:
+                source, here = here, Place(here.row, here.column, 1)
+                continue
+            if token in starts:
+                here = Place(here.row + 1, 0, 0)
+            places.append(here)
+            here = Place(here.row + 1, 0, 0) if token in ends else Place(here.row, here.column + 1, here.slope)
+        if source is None:
+            raise Rejected("no place for the string")
+        a = len(prefix)
+        return Layout(prefix, infix, (data[0], data[1]), tuple(places[:a]), source, tuple(places[a:]), here)
+
+    def _starts(self, tokens: set[int]) -> set[int]:
+        """Tokens whose gate is exactly 0: w . h + bias <= -3; the others' must be >= 3."""
+        if not self.gated:
+            return set()
+        bias = self._matrix("gate_bias").entries()[0]
+        heights = (self.inputs * self._matrix("gate").transpose()).entries()
+        starts = set()
+        for token in tokens:
+            height = heights[token] + bias
+            if height <= -3:
+                starts.add(token)
+            elif not height >= 3:
+                raise Rejected(f"the gate of token {token} is not certainly saturated")
+        return starts
+
+
+def _frequency(entry: object, what: str) -> Frequency:
+    if isinstance(entry, dict) and set(entry) == {"base", "exponent"}:
+        base, exponent = (require_rational(entry[name], f"{what}.{name}") for name in ("base", "exponent"))
+        if base <= 0 or not -1 < exponent <= 0:
+            raise Rejected(f"{what}: base must be positive and the exponent above -1, at most 0")
+        return Radians(base, exponent)
+    if isinstance(entry, dict) and set(entry) == {"turn"}:
+        return Turns(require_rational(entry["turn"], what))
+    fields = require_fields(entry, what, ("radian",))
+    return Radians(require_rational(fields["radian"], what))
+
+
+def _rows(matrix: arb_mat) -> list[Row]:
+    entries, width = matrix.entries(), matrix.ncols()
+    return [entries[i : i + width] for i in range(0, len(entries), width)]
+
+
+def _square(vector: Row) -> arb:
+    return total(x * x for x in vector)
+
+
+def _largest(values: list[arb]) -> arb:
+    result = values[0]
+    for value in values[1:]:
+        result = result.max(value)
+    return result

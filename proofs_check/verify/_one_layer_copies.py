@@ -1,0 +1,553 @@
+"""Kinds `one-layer-copies` and `one-layer-counterexample`: every string of a range of lengths at once, and one step of
+one.
+
+*Why a minimum over strings is a sum of minima.* For a query token c, a symbol t to write and a competitor, token x
+weighs `exp(score) a_x` in N, a_x its logit for t minus the competitor's (less a threshold). At step i > 1 the places
+of s_j in the string and of s_k in the copy, relative to the query, depend on j - i and k - i alone if a row break
+separates string and copy; s_{i-1} = c and s_i = t are fixed, every other symbol is free and stands in one term (source
+and copy together). So the least N of all strings is `P(i) + H(n - i)`, both prefix sums. Step 1 sees no copy. In one
+row (no break) the same holds for each n by itself.
+
+*Arithmetic.* Scores come from a matrix product of balls (block starts by offsets, angle addition), weights from exp of
+balls. Weights, scaled so that none exceeds 1, are kept as integers, in units of 2^-WEIGHT_BITS, off by at most `slack`
+units; votes as integers in units of 2^-VOTE_BITS, off by less than 2. All sums are sums of integers, exact, so that
+every `P(i) + H(m)` is off by at most
+
+    sum over terms met and tokens x there of  slack |A_x| + W_x + slack                      (A, W: votes and weights
+    in units)
+
+which is added up over everything that could be met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import isqrt
+from operator import add
+from pathlib import Path
+
+from flint import arb, arb_mat
+
+from proofs_check.verify._balls import ball, floor_of_exact, total, working_precision
+from proofs_check.verify._document import (
+    Rejected,
+    require_choice,
+    require_fields,
+    require_integer,
+    require_list,
+    require_rational,
+)
+from proofs_check.verify._one_layer import MODEL_BITS, OneLayer, Place, Wave, read_one_layer
+
+LARGEST_LENGTH, LARGEST_ONE_ROW_LENGTH = 1_000_000, 300
+
+#: Working precision of weights; they and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS.
+KERNEL_BITS, WEIGHT_BITS, VOTE_BITS = 192, 128, 96
+
+_MOST_THRESHOLDS = 100_000
+
+#: Longest description of a string, in runs.
+_MOST_RUNS = 200_000
+
+Integers = list[int]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A query token (of step 1 or not), the symbol to write, and another output."""
+
+    query: int
+    first: bool
+    symbol: int
+    competitor: int
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """A token of A or B at relative row `row` and column `column + sign k`, k the step, or n - i."""
+
+    token: int
+    row: int
+    column: int
+    sign: int
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """What a query sees: row and column of the wanted key, tokens that move with the step and with n - i.
+
+    `backwards`: step 1 asked from the row of the string; `target` is then the column of s_n.
+    """
+
+    query: int
+    first: bool
+    row: int
+    target: int
+    by_step: tuple[_Moving, ...]
+    by_rest: tuple[_Moving, ...]
+    backwards: bool
+
+
+def check_one_layer_copies(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    """The statement of a `one-layer-copies` certificate, derived from the weights.
+
+    Raises:
+        Rejected: the claim is wrong, or integers and balls of these precisions do not decide it.
+    Cost: about 100 microseconds for each length (5 tokens, one head), times the square of the length in one row.
+    """
+    fields = require_fields(claim, "claim", ("criterion", "copies_up_to", "fails_at"))
+    criterion = require_choice(fields["criterion"], "claim.criterion", ("argmax", "half"))
+    copies = require_integer(fields["copies_up_to"], "claim.copies_up_to", 0, LARGEST_LENGTH)
+    model = read_one_layer(directory, inputs)
+    checker = _Checker(model, _thresholds(model, evidence))
+    parts = []
+    if copies:
+        checker.require_copied(copies, criterion)
+        what = "every output but the right one has a smaller logit"
+        if criterion == "half":
+            what = "the right output has a probability above one half"
+        parts.append(f"at every step of every binary string of every length from 1 to {copies}, {what}")
+    if fields["fails_at"] is not None:
+        fails = require_integer(fields["fails_at"], "claim.fails_at", 1, LARGEST_LENGTH)
+        checker.require_failing(fails)
+        parts.append(f"some binary string of length {fails} is not copied")
+    return f"For {model.description}: {', and '.join(parts) or 'nothing is claimed'}."
+
+
+def _thresholds(model: OneLayer, evidence: object) -> dict[_Case, list[Fraction]]:
+    """By case, one threshold for each head."""
+    entries = require_list(
+        require_fields(evidence, "evidence", ("thresholds",))["thresholds"], "evidence.thresholds", _MOST_THRESHOLDS
+    )
+    found: dict[_Case, list[Fraction]] = {}
+    for entry in entries:
+        fields = require_fields(entry, "a threshold", ("query", "first", "symbol", "competitor", "heads"))
+        if not isinstance(fields["first"], bool):
+            raise Rejected("a threshold's field first is not true or false")
+        case = _Case(
+            require_integer(fields["query"], "query", 0),
+            fields["first"],
+            require_integer(fields["symbol"], "symbol", 0, 1),
+            require_integer(fields["competitor"], "competitor", 0, model.outputs - 1),
+        )
+        heads = [require_rational(value, "a threshold") for value in require_list(fields["heads"], "heads", 64)]
+        if len(heads) != len(model.heads) or case in found:
+            raise Rejected("evidence.thresholds has a case twice, or not one number for each head")
+        found[case] = heads
+    return found
+
+
+class _Checker:
+    """Decides one model."""
+
+    def __init__(self, model: OneLayer, thresholds: dict[_Case, list[Fraction]]) -> None:
+        self.model, self.thresholds = model, thresholds
+        last = model.layout.infix[-1]
+        self.cases = [
+            _Case(query, first, symbol, other)
+            for query, first in ((last, True), *((token, False) for token in model.layout.data))
+            for symbol in (0, 1)
+            for other in range(model.outputs)
+            if other != model.targets[symbol]
+        ]
+        self.separate = model.layout.output.slope == 0
+
+    def require_copied(self, length: int, criterion: str) -> None:
+        """Rejected unless all strings of all lengths from 1 to `length` are certainly copied."""
+        self._require_reach(length)
+        if self.thresholds or criterion == "half" or len(self.model.heads) > 1:
+            self._require_thresholds(criterion)
+        for head in range(len(self.model.heads)):
+            for sight, only in self._sights(length):
+                terms = _Terms(self.model, head, sight, length if only is None else only)
+                for case in self._cases_of(sight):
+                    votes, slack = self._votes(head, case)
+                    if not terms.all_positive(case.symbol, votes, slack, only):
+                        raise Rejected(f"not every string of every length up to {length} is certainly copied")
+
+    def require_failing(self, length: int) -> None:
+        """Rejected unless some string of exactly this length certainly has a step that is wrong by arg-max."""
+        self._require_reach(length)
+        if len(self.model.heads) > 1:
+            raise Rejected("claim.fails_at: with several heads a counterexample is needed")
+        for sight, only in self._sights(length):
+            if only not in (None, length):
+                continue
+            terms = _Terms(self.model, 0, sight, length)
+            for case in self._cases_of(sight):
+                with working_precision(MODEL_BITS):
+                    votes, slack = _integer_votes(self._plain_votes(0, case))
+                if terms.some_not_positive(case.symbol, votes, slack, length):
+                    return
+        raise Rejected(f"it is not certain that some string of length {length} is not copied")
+
+    def _require_reach(self, length: int) -> None:
+        if not self.separate and length > LARGEST_ONE_ROW_LENGTH:
+            raise Rejected(f"string and copy stand in one row: lengths up to {LARGEST_ONE_ROW_LENGTH} are checked")
+
+    def _cases_of(self, sight: _Sight) -> list[_Case]:
+        return [case for case in self.cases if (case.query, case.first) == (sight.query, sight.first)]
+
+    def _plain_votes(self, head: int, case: _Case) -> dict[int, arb]:
+        """Votes of a head; those of a single head include what the query token adds."""
+        target = self.model.targets[case.symbol]
+        direct = self._direct(case) if len(self.model.heads) == 1 else arb(0)
+        logits = self.model.heads[head][1]
+        return {x: row[target] - row[case.competitor] + direct for x, row in logits.items()}
+
+    def _direct(self, case: _Case) -> arb:
+        logits = self.model.direct[case.query]
+        return logits[self.model.targets[case.symbol]] - logits[case.competitor]
+
+    def _votes(self, head: int, case: _Case) -> tuple[dict[int, int], int]:
+        with working_precision(MODEL_BITS):
+            votes = self._plain_votes(head, case)
+            if self.thresholds:
+                threshold = ball(self.thresholds[case][head])
+                votes = {x: vote - threshold for x, vote in votes.items()}
+            return _integer_votes(votes)
+
+    def _require_thresholds(self, criterion: str) -> None:
+        """The thresholds, exceeded by each head's mean, must make the criterion true."""
+        if set(self.thresholds) != set(self.cases):
+            raise Rejected("evidence.thresholds does not hold exactly the cases of this model")
+        with working_precision(MODEL_BITS):
+            sums: dict[tuple[int, bool, int], arb] = {}
+            for case, heads in self.thresholds.items():
+                difference = ball(sum(heads, Fraction(0)))
+                if len(heads) > 1:
+                    difference += self._direct(case)
+                if not difference >= 0:
+                    raise Rejected("the thresholds of a case do not certainly add up to a number >= 0")
+                place = (case.query, case.first, case.symbol)
+                sums[place] = sums.get(place, arb(0)) + (-self.model.least_factor * difference).exp()
+            if criterion == "half" and self.model.outputs > 2 and not all(value <= 1 for value in sums.values()):
+                raise Rejected("the thresholds leave room for a probability of one half or less")
+
+    def _sights(self, length: int) -> Iterator[tuple[_Sight, int | None]]:
+        """Step 1; the later steps, for all lengths at once, or for each length in one row."""
+        yield _first_sight(self.model), None
+        if length < 2:
+            return
+        for n in (0,) if self.separate else range(2, length + 1):
+            for query in self.model.layout.data:
+                yield _later_sight(self.model, query, n), n or None
+
+
+def _first_sight(model: OneLayer) -> _Sight:
+    """Step 1; columns of moving tokens at n = 1."""
+    layout = model.layout
+    here = layout.infix_places[-1]
+    moving: dict[bool, list[_Moving]] = {True: [], False: []}
+    for token, place in _around(model):
+        sign = place.slope - here.slope
+        moving[sign == 0].append(_Moving(token, place.row - here.row, place.column - here.column + sign, sign))
+    return _Sight(
+        layout.infix[-1], True, layout.source.row - here.row, layout.source.column - here.column - here.slope,
+        tuple(moving[True]), tuple(moving[False]), here.slope == 1,
+    )  # fmt: skip
+
+
+def _later_sight(model: OneLayer, query: int, n: int) -> _Sight:
+    """Steps above 1: the query of step i stands i - 2 columns after the first symbol written."""
+    layout = model.layout
+    row, column = layout.output.row, layout.output.column + layout.output.slope * n - 2
+    steps, rests = [], []
+    for token, place in _around(model):
+        if place.slope and not layout.output.slope:
+            rests.append(_Moving(token, place.row - row, place.column - column, 1))
+        else:
+            steps.append(_Moving(token, place.row - row, place.column + place.slope * n - column, -1))
+    target = layout.source.column - 1 - column
+    return _Sight(query, False, layout.source.row - row, target, tuple(steps), tuple(rests), False)
+
+
+def _around(model: OneLayer) -> list[tuple[int, Place]]:
+    layout = model.layout
+    return [
+        *zip(layout.prefix, layout.prefix_places, strict=True),
+        *zip(layout.infix, layout.infix_places, strict=True),
+    ]
+
+
+def _integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
+    """Votes in units of 2^-VOTE_BITS, off by less than 2 units; and the largest absolute value."""
+    integers = {}
+    for token, vote in votes.items():
+        scaled = vote * arb((1, VOTE_BITS))
+        if not scaled.rad() < 0.25:
+            raise Rejected("a vote could not be enclosed tightly enough")
+        integers[token] = floor_of_exact(scaled.mid())
+    return integers, max(abs(value) for value in integers.values())
+
+
+class _Terms:
+    """Integer weights of all that one query token can see at lengths up to `horizon`."""
+
+    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int) -> None:
+        self.sight, self.horizon, self.data = sight, horizon, model.layout.data
+        waves = {x: wave for (c, x), wave in model.heads[head][0].items() if c == sight.query}
+        self._table = _WeightTable(model, waves, sight, horizon)
+        free = horizon - (1 if sight.first else 2)
+        self.free, read, target = free, self._table.read, sight.target
+        self.before: tuple[Integers, ...] = ([], [])
+        self.previous = 0
+        if sight.backwards:
+            self.after = tuple(read(x, sight.row, target, -1, free) for x in self.data)
+            self.wanted = tuple(read(x, sight.row, target, -1, free + 1) for x in self.data)
+        else:
+            self.after = tuple(read(x, sight.row, target + 1, 1, free) for x in self.data)
+            self.wanted = tuple(read(x, sight.row, target, 1, 1) for x in self.data)
+        if not sight.first:
+            self.before = tuple(
+                list(map(add, read(x, sight.row, target - 2, -1, free), read(x, 0, -1, -1, free))) for x in self.data
+            )
+            self.previous = read(sight.query, sight.row, target - 1, 1, 1)[0] + read(sight.query, 0, 0, 1, 1)[0]
+        first, count = (1, 1) if sight.first else (2, horizon - 1)
+        self.steps = self._moving(sight.by_step, first, count)
+        self.rests = self._moving(sight.by_rest, 0, free + 1)
+        self.met = sum(map(sum, (*self.before, *self.after, *self.wanted)), 2 * self.previous)
+        self.met += sum(max(weights) for group in (self.steps, self.rests) for weights in group.values())
+        self.terms = 8 * horizon + 4 * (len(sight.by_step) + len(sight.by_rest)) + 8
+
+    def _moving(self, tokens: Sequence[_Moving], first: int, count: int) -> dict[int, Integers]:
+        result: dict[int, Integers] = {}
+        for m in tokens:
+            start = m.column + m.sign * first
+            along = self._table.read(m.token, m.row, start, m.sign, count) if m.sign else None
+            if along is None:
+                along = self._table.read(m.token, m.row, start, 1, 1) * count
+            known = result.get(m.token)
+            result[m.token] = along if known is None else list(map(add, known, along))
+        return result
+
+    def _error(self, largest_vote: int) -> int:
+        """Bound, in units of 2^-(WEIGHT_BITS + VOTE_BITS), of what any P(i) + H(m) is off by."""
+        slack = self._table.slack
+        return 2 * self.terms * slack * (largest_vote + 2) + 2 * self.met
+
+    def _sums(self, symbol: int, votes: dict[int, int]) -> tuple[Integers, Integers]:
+        """P by step and H by n - i, in units of 2^-(WEIGHT_BITS + VOTE_BITS)."""
+        zero, one = (votes[token] for token in self.data)
+        wanted = [weight * votes[self.data[symbol]] for weight in self.wanted[symbol]]
+        before = _prefix(self.before, zero, one)
+        after = _prefix(self.after, zero, one)
+        for token, weights in self.steps.items():
+            before = list(map(add, before, map(votes[token].__mul__, weights)))
+        for token, weights in self.rests.items():
+            after = list(map(add, after, map(votes[token].__mul__, weights)))
+        constant = 0 if self.sight.backwards else wanted[0]
+        if not self.sight.first:
+            constant += self.previous * votes[self.sight.query]
+        if self.sight.backwards:
+            after = list(map(add, after, wanted))
+        return [value + constant for value in before], after
+
+    def all_positive(self, symbol: int, votes: dict[int, int], largest: int, only: int | None) -> bool:
+        """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
+        before, after = self._sums(symbol, votes)
+        error = self._error(largest)
+        rest = after if only is not None else list(accumulate(after, min))
+        return min(map(add, before, reversed(rest[: self.free + 1])), default=1) > error if before else True
+
+    def some_not_positive(self, symbol: int, votes: dict[int, int], largest: int, length: int) -> bool:
+        """Is N certainly at most 0 at some step of some string of exactly this length, the horizon?"""
+        before, after = self._sums(symbol, votes)
+        steps = before if not self.sight.first else before[:1]
+        rests = reversed(after) if not self.sight.first else after[-1:]
+        return min(map(add, steps, rests)) + self._error(largest) <= 0
+
+
+def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
+    least = map(min, map(zero.__mul__, weights[0]), map(one.__mul__, weights[1]))
+    return list(accumulate(least, initial=0))
+
+
+class _WeightTable:
+    """exp(score) in units of 2^-WEIGHT_BITS, up to a common factor, each off by at most `slack` units."""
+
+    def __init__(self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int) -> None:
+        spans: dict[tuple[int, int], tuple[int, int]] = {}
+
+        def need(token: int, row: int, *ends: int) -> None:
+            low, high = spans.get((token, row), (ends[0], ends[0]))
+            spans[token, row] = min(low, *ends), max(high, *ends)
+
+        # Exactly the columns that are read: a key that is never seen must not set the scale of the weights.
+        free = horizon - (1 if sight.first else 2)
+        for token in model.layout.data:
+            if sight.first:
+                need(token, sight.row, sight.target, sight.target + (-free if sight.backwards else free))
+            else:
+                need(token, sight.row, sight.target - 1 - free, sight.target + free)
+                need(token, 0, -free, 0)
+        least = 1 if sight.first else 2
+        for m in sight.by_step:
+            need(m.token, m.row, m.column + m.sign * least, m.column + m.sign * (least if sight.first else horizon))
+        for m in sight.by_rest:
+            need(m.token, m.row, m.column, m.column + m.sign * free)
+        self._spans, self._columns = spans, {}
+        with working_precision(KERNEL_BITS):
+            scores = _column_scores(model, waves, spans)
+            heights = {
+                (token, row): waves[token].constant + _turned(model.row, waves[token].row, row) for token, row in spans
+            }
+            seen = {
+                (x, row): scores[x][1][low - scores[x][0] :][: high - low + 1]
+                for (x, row), (low, high) in spans.items()
+            }
+            tops = (float(heights[place].mid()) + max(map(_middle, along)) for place, along in seen.items())
+            top, self.slack = arb(max(tops)), 2
+            for place, along in seen.items():
+                self._columns[place] = self._integers(along, heights[place] - top)
+
+    def _integers(self, scores: list[arb], shift: arb) -> Integers:
+        unit = arb((1, WEIGHT_BITS))
+        weights = [(score + shift).exp() * unit for score in scores]
+        widest = max((weight.rad() for weight in weights), key=float)
+        if not widest < 1:
+            raise Rejected("undecided: scores are too large for weights of this precision")
+        return [floor_of_exact(weight.mid()) for weight in weights]
+
+    def read(self, token: int, row: int, start: int, sign: int, count: int) -> Integers:
+        """Weights at columns start, start + sign, ..: `count` of them."""
+        low, high = self._spans[token, row]
+        last = start + sign * (count - 1)
+        if count > 0 and not (low <= min(start, last) and max(start, last) <= high):
+            raise Rejected("a column outside the table was asked for")
+        first = min(start, last) - low
+        along = self._columns[token, row][first : first + max(0, count)]
+        return along if sign > 0 else along[::-1]
+
+
+def _middle(score: arb) -> float:
+    return float(score.mid())
+
+
+def _column_scores(
+    model: OneLayer, waves: dict[int, Wave], spans: dict[tuple[int, int], tuple[int, int]]
+) -> dict[int, tuple[int, list[arb]]]:
+    """For each key token the first column of its span and the column scores along it, by one matrix product."""
+    joined: dict[int, tuple[int, int]] = {}
+    for (token, _), (low, high) in spans.items():
+        before = joined.get(token, (low, high))
+        joined[token] = min(before[0], low), max(before[1], high)
+    width = isqrt(max(high - low for low, high in joined.values()) + 1) + 1
+    halves = [_half_turns(frequency) for frequency in model.column]
+    offsets = arb_mat(
+        [row for half in halves for row in zip(*(_cos_sin(half, j) for j in range(width)), strict=True)]
+    ) if halves else None  # fmt: skip
+    turned: dict[int, list[tuple[arb, arb]]] = {}
+    result = {}
+    for token, (low, high) in joined.items():
+        start = low - low % width
+        starts = range(start, high + 1, width)
+        along = [arb(0)] * (len(starts) * width)
+        if offsets is not None:
+            table = []
+            for s in starts:
+                if s not in turned:
+                    turned[s] = [_cos_sin(half, s) for half in halves]
+                pairs = zip(waves[token].column, turned[s], strict=True)
+                table.append([z for (a, b), (c, d) in pairs for z in (a * c + b * d, b * c - a * d)])
+            along = (arb_mat(table) * offsets).entries()
+        if waves[token].slope:
+            slope = ball(waves[token].slope)
+            along = [score + slope * (start + k) for k, score in enumerate(along)]
+        result[token] = start, along
+    return result
+
+
+def _half_turns(frequency: object) -> arb:
+    value = getattr(frequency, "value", None)
+    if isinstance(value, Fraction):
+        return 2 * ball(value % 1)
+    turns: Callable[[], arb] = frequency.turns  # type: ignore[attr-defined]
+    return 2 * turns()
+
+
+def _cos_sin(half: arb, distance: int) -> tuple[arb, arb]:
+    sine, cosine = (half * distance).sin_cos_pi()
+    return cosine, sine
+
+
+def _turned(frequencies: Sequence[object], waves: Sequence[tuple[arb, arb]], distance: int) -> arb:
+    turned = (_cos_sin(_half_turns(frequency), distance) for frequency in frequencies)
+    return total(a * c + b * s for (a, b), (c, s) in zip(waves, turned, strict=True))
+
+
+def check_one_layer_counterexample(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    """The statement of a `one-layer-counterexample` certificate: one step of one string, in balls from its tokens.
+
+    Raises:
+        Rejected: the step is right against that competitor, or balls do not decide it.
+    Cost: microseconds for each token seen and head.
+    """
+    require_fields(evidence, "evidence", ())
+    fields = require_fields(claim, "claim", ("first_symbol", "runs", "step", "competitor"))
+    symbol = require_integer(fields["first_symbol"], "claim.first_symbol", 0, 1)
+    runs = [require_integer(run, "a run", 1) for run in require_list(fields["runs"], "claim.runs", _MOST_RUNS)]
+    n = sum(runs)
+    if not 1 <= n <= LARGEST_LENGTH:
+        raise Rejected(f"the runs do not add up to a length from 1 to {LARGEST_LENGTH}")
+    string = bytearray()
+    for run in runs:
+        string += bytes([symbol]) * run
+        symbol ^= 1
+    step = require_integer(fields["step"], "claim.step", 1, n)
+    model = read_one_layer(directory, inputs)
+    competitor = require_integer(fields["competitor"], "claim.competitor", 0, model.outputs - 1)
+    if competitor == model.targets[string[step - 1]]:
+        raise Rejected("claim.competitor is the right output")
+    for bits in (192, 768):
+        with working_precision(bits):
+            difference = _difference(model, bytes(string), step, competitor)
+        if difference <= 0:
+            text = string.translate(bytes.maketrans(b"\0\1", b"01")).decode()
+            shown = text if n <= 100 else f"with {len(runs)} runs, beginning {text[:60]}..."
+            return (
+                f"For {model.description}: in the binary string of length {n} {shown}, at step {step} output "
+                f"{competitor} has a logit at least as large as that of the symbol {string[step - 1]} to write: "
+                "it is not copied."
+            )
+        if difference > 0:
+            raise Rejected(f"at step {step} the right output is above output {competitor}")
+    raise Rejected(f"undecided whether step {step} is wrong")
+
+
+def _difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
+    """Logit of the right output minus the competitor's, at the working precision."""
+    layout, n = model.layout, len(string)
+    query = layout.infix[-1] if step == 1 else layout.data[string[step - 2]]
+    here = layout.infix_places[-1]
+    if step > 1:
+        here = Place(layout.output.row, layout.output.column + step - 2, layout.output.slope)
+    column = here.column + here.slope * n
+    seen: dict[tuple[int, int], list[int]] = {}
+    for token, place in _around(model):
+        seen.setdefault((token, place.row - here.row), []).append(place.column + place.slope * n - column)
+    for place, symbols in ((layout.source, string), (layout.output, string[: step - 1])):
+        start = place.column + place.slope * n - column
+        for symbol in (0, 1):
+            columns = [start + k for k, s in enumerate(symbols) if s == symbol]
+            if columns:
+                seen.setdefault((layout.data[symbol], place.row - here.row), []).extend(columns)
+    target = model.targets[string[step - 1]]
+    direct = model.direct[query]
+    result: arb = direct[target] - direct[competitor]
+    spans = {place: (min(columns), max(columns)) for place, columns in seen.items()}
+    for waves, logits in model.heads:
+        mine = {x: wave for (c, x), wave in waves.items() if c == query}
+        scores = _column_scores(model, mine, spans)
+        numerator, denominator = arb(0), arb(0)
+        for (token, row), columns in seen.items():
+            first, along = scores[token]
+            height = mine[token].constant + _turned(model.row, mine[token].row, row)
+            weight = total((along[c - first] + height).exp() for c in columns)
+            numerator += weight * (logits[token][target] - logits[token][competitor])
+            denominator += weight
+        result += numerator / denominator
+    return result

@@ -1,0 +1,678 @@
+"""Positional encodings in the shared transformer, each against a plain definition with loops, and their symmetries."""
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import engine._transformer as transformer_module
+from engine import (
+    ENCODINGS,
+    AutoGridRoPE,
+    GridRoPE,
+    ModelConfig,
+    Places,
+    RoPE,
+    Transformer,
+    affine_scan,
+    alibi_slopes,
+    build_model,
+    exact_match,
+    places_of,
+    rotate,
+)
+from engine._norm import RMSNorm
+from theory import GridFrequencies, InputError, Radian, base_grid_frequencies, grid_positions
+
+NEWLINE = 2
+SMALL = ModelConfig("rope", vocabulary_size=5, model_width=16, layers=2, heads=2, newline=NEWLINE)
+
+
+def small_model(seed: int = 0, **changes: Any) -> Transformer:
+    """A float64 model with large random weights, so that every part of it matters."""
+    model = build_model(replace(SMALL, **changes), seed).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def random_tokens(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(seed))
+
+
+# The plain definition: one query and one key at a time, in numpy; it shares only the weights with the product.
+
+
+def plain_slope(head: int, heads: int) -> float:
+    """The slope of a head, counted from 0: the first 2^k heads are evenly spaced in the exponent, the others between
+    them.
+    """
+    power = 2 ** math.floor(math.log2(heads))
+    exponent = 8 * (head + 1) / power if head < power else 8 * (head - power + 0.5) / power
+    return 2.0**-exponent
+
+
+def plain_positions(kind: str, tokens: list[int], inputs: np.ndarray, gate: tuple[np.ndarray, float] | None) -> list:
+    if kind == "auto2d":
+        assert gate is not None
+        places, row, column = [], 0.0, 0.0
+        for vector in inputs:
+            g = min(1.0, max(0.0, (gate[0] @ vector + gate[1]) / 6 + 0.5))
+            row, column = row + (1 - g), g * (column + 1)
+            places.append((row, column))
+        return places
+    rows, columns = grid_positions(np.array([tokens]), NEWLINE)
+    return list(zip(rows[0].tolist(), columns[0].tolist(), strict=True))
+
+
+def plain_angles(kind: str, width: int, index: int, place: tuple[float, float], config: ModelConfig) -> np.ndarray:
+    pairs = width // 2
+    if kind == "rope":
+        return np.array([index * config.base ** (-f / pairs) for f in range(pairs)])
+    if kind in ("rope2d", "auto2d"):
+        half = pairs // 2
+        return np.array([axis * config.grid_base ** (-f / half) for axis in place for f in range(half)])
+    return np.zeros(pairs)
+
+
+def plain_rms(x: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    return x / math.sqrt((x * x).mean() + np.finfo(np.float64).eps) * gain
+
+
+def plain_run(config: ModelConfig, model: Transformer, tokens: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Logits [length, vocabulary], and for each layer the attention weights [heads, length, length]."""
+    state = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
+    x, maps = state["embedding.weight"][tokens], []
+    kinds = {"rnope": ("rope", "nope"), "hrope": ("rope", "rope2d")}.get(config.encoding, (config.encoding,))
+    for layer in range(config.layers):
+        kind = kinds[layer % len(kinds)]
+        heads = config.heads if isinstance(config.heads, int) else config.heads[layer]
+        width, p = config.model_width // heads, f"blocks.{layer}."
+        h = np.array([plain_rms(v, state[p + "norm.weight"]) for v in x])
+        gate = None
+        if kind == "auto2d":
+            e = p + "attention.encoding.gate."
+            gate = (state[e + "weight"][0], float(state[e + "bias"][0]))
+        places = plain_positions(kind, tokens, h, gate)
+        weights, outputs = np.zeros((heads, len(tokens), len(tokens))), np.zeros((len(tokens), config.model_width))
+        for head in range(heads):
+            part = slice(head * width, (head + 1) * width)
+            wq, wk, wv = (state[f"{p}attention.{name}.weight"][part] for name in ("query", "key", "value"))
+            for t in range(len(tokens)):
+                q, scores = plain_turn(wq @ h[t], plain_angles(kind, width, t, places[t], config)), []
+                for s in range(t + 1):
+                    k = plain_turn(wk @ h[s], plain_angles(kind, width, s, places[s], config))
+                    loss = plain_slope(head, heads) * (t - s) if kind == "alibi" else 0.0
+                    scores.append(q @ k / math.sqrt(width) - loss)
+                e = np.exp(np.array(scores) - max(scores))
+                weights[head, t, : t + 1] = e / e.sum()
+                outputs[t, part] = sum(weights[head, t, s] * (wv @ h[s]) for s in range(t + 1))
+        x = x + outputs @ state[p + "attention.output.weight"].T
+        if config.mlp_width:
+            into, out = state[p + "mlp.input.weight"], state[p + "mlp.output.weight"]
+            hidden = np.array([into @ plain_rms(v, state[p + "mlp_norm.weight"]) for v in x])
+            x = x + (hidden * 0.5 * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2)))) @ out.T
+        maps.append(weights)
+    return np.array([state["readout.weight"] @ plain_rms(v, state["norm.weight"]) for v in x]), maps
+
+
+def plain_turn(vector: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    out = np.empty_like(vector)
+    for f, angle in enumerate(angles):
+        x, y = vector[2 * f], vector[2 * f + 1]
+        out[2 * f] = x * math.cos(angle) - y * math.sin(angle)
+        out[2 * f + 1] = x * math.sin(angle) + y * math.cos(angle)
+    return out
+
+
+def check_against_plain(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model(**{name: getattr(config, name) for name in ("encoding", "layers", "heads", "mlp_width")})
+    tokens = random_tokens(2, 19)
+    plain = [plain_run(config, model, row.tolist()) for row in tokens]
+    expected = np.array([logits for logits, _ in plain])
+    fused = model(tokens)
+    assert fused.requires_grad
+    np.testing.assert_allclose(fused.detach().numpy(), expected, rtol=0, atol=1e-10)
+    monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
+    monkeypatch.setattr(transformer_module, "KEY_BLOCK", 3)
+    with torch.no_grad():
+        np.testing.assert_allclose(model(tokens).numpy(), expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(model(tokens, 9).numpy(), expected[:, 9:], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(model.last_logits(tokens[1]).numpy(), expected[1, -1], rtol=0, atol=1e-10)
+    for layer, weights in enumerate(model.attention_maps(tokens)):
+        np.testing.assert_allclose(weights.numpy(), np.array([m[layer] for _, m in plain]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_fused_blocked_and_mapped_attention_agree_with_the_definition(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_against_plain(replace(SMALL, encoding=encoding), monkeypatch)
+
+
+@pytest.mark.parametrize("changes", [
+    {"mlp_width": 24}, {"heads": (2, 1)}, {"heads": (1, 4), "mlp_width": 8, "encoding": "hrope"},
+    {"layers": 1, "encoding": "auto2d"}, {"layers": 1, "encoding": "alibi", "heads": 4},
+])  # fmt: skip
+def test_mlps_and_heads_per_layer_agree_with_the_definition(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_against_plain(replace(SMALL, **changes), monkeypatch)
+
+
+# Symmetries.
+
+
+def logits_at(model: Transformer, tokens: Tensor, places: Places) -> Tensor:
+    x = model.embedding(tokens)
+    for number in range(model.config.layers):
+        x = model.block(number)(x, places)
+    return model.readout(model.norm(x))
+
+
+def test_two_axes_of_which_one_is_constant_are_rope() -> None:
+    grid = small_model(encoding="rope2d")
+    frequencies = base_grid_frequencies(Fraction(1000), 8)
+    still = (Radian(Fraction(0)),) * 2
+    for tokens, axis in (
+        (random_tokens(2, 15) % 2, RoPE(still + frequencies.column)),
+        (torch.full((2, 15), NEWLINE), RoPE(frequencies.row + still)),
+    ):
+        line = Transformer(grid.config, (axis, axis), NEWLINE).double()
+        line.load_state_dict(grid.state_dict())
+        torch.testing.assert_close(grid(tokens), line(tokens), rtol=0, atol=1e-12)
+        both = random_tokens(2, 15)
+        assert (grid(both) - line(both)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 0), (0, 1000), (123456, 2345678)])
+def test_shifted_rows_and_columns_change_no_logit(rows: int, columns: int) -> None:
+    model, tokens = small_model(encoding="rope2d"), random_tokens(2, 15)
+    places = places_of(tokens, NEWLINE)
+    shifted = Places(0, places.rows + rows, places.columns + columns)
+    torch.testing.assert_close(logits_at(model, tokens, places), model(tokens), rtol=0, atol=0)
+    torch.testing.assert_close(logits_at(model, tokens, shifted), model(tokens), rtol=0, atol=1e-11)
+    stretched = Places(0, places.rows, 2 * places.columns)
+    assert (logits_at(model, tokens, stretched) - model(tokens)).abs().max() > 1e-3
+
+
+def test_half_split_heads_are_interleaved_heads_permuted() -> None:
+    """Coordinates (2f, 2f+1) of the interleaved layout are (f, f + pairs) of the half-split layout."""
+    width, pairs = 12, 6
+    vectors = torch.randn(3, 5, width, dtype=torch.float64)
+    angles = torch.randn(5, pairs, dtype=torch.float64)
+    order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    first, second = vectors[..., order].chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    half_split = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    interleaved = rotate(vectors, torch.complex(cos, sin))
+    torch.testing.assert_close(interleaved[..., order], half_split, rtol=0, atol=1e-14)
+    assert (interleaved - half_split).abs().max() > 0.1
+
+
+def test_models_of_different_bases_differ_in_one_process() -> None:
+    tokens = random_tokens(1, 12)
+    for encoding, name in (("rope", "base"), ("rope2d", "grid_base"), ("hrope", "base"), ("hrope", "grid_base")):
+        models = [small_model(encoding=encoding, **{name: base}) for base in (100.0, 1000.0, 100.0)]
+        runs = [model(tokens) for model in models]
+        assert torch.equal(runs[0], runs[2])
+        assert (runs[0] - runs[1]).abs().max() > 1e-3
+        for model, run, base in zip(models, runs, (100.0, 1000.0, 100.0), strict=True):
+            config = replace(SMALL, encoding=encoding, **{name: base})
+            expected, _ = plain_run(config, model, tokens[0].tolist())
+            np.testing.assert_allclose(run[0].detach().numpy(), expected, rtol=0, atol=1e-10)
+
+
+def test_bfloat16_leaves_the_phases_intact() -> None:
+    places = Places(99_996, torch.tensor([[0, 1, 77, 5000]]), torch.tensor([[0, 3, 900, 99999]]))
+    for encoding in ("rope", "rope2d", "auto2d", "alibi"):
+        part = small_model(encoding=encoding).float().block(0).attention.encoding
+        before, slopes = part.turns(places, torch.bfloat16), part.slopes
+        part.to(torch.bfloat16)
+        after = part.turns(places, torch.bfloat16)
+        assert part.slopes == slopes
+        assert (before is None) == (after is None) == (encoding == "alibi")
+        if before is not None and after is not None:
+            assert after.dtype == torch.complex64 and torch.equal(before, after)
+    # What rounding a frequency to bfloat16 would do at these places:
+    rounded = torch.tensor(1000**-0.5).bfloat16().double() * 99999
+    assert abs(rounded - 1000**-0.5 * 99999) > 1
+
+
+def test_turned_vectors_of_bfloat16_are_rounded_once() -> None:
+    vectors = torch.randn(1, 4, 8).bfloat16()
+    places = places_of(torch.zeros(1, 4, dtype=torch.int64), None)
+    turns = RoPE(base_grid_frequencies(Fraction(1000), 16).row).turns(places, torch.bfloat16)
+    assert turns is not None
+    exact = rotate(vectors.double(), turns.to(torch.complex128))
+    np.testing.assert_array_equal(rotate(vectors, turns).float(), exact.float().bfloat16().float())
+
+
+# ALiBi.
+
+
+def test_slopes_of_published_head_counts() -> None:
+    assert alibi_slopes(8) == tuple(2.0**-k for k in range(1, 9))
+    # Press et al.: 12 heads take the slopes of 8, and every other slope of 16.
+    assert alibi_slopes(12) == (*alibi_slopes(8), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5)
+
+
+@given(st.integers(1, 70))
+def test_slopes_are_the_plain_ones_and_differ(heads: int) -> None:
+    slopes = alibi_slopes(heads)
+    assert slopes == tuple(plain_slope(head, heads) for head in range(heads))
+    assert len(set(slopes)) == heads and all(2**-8 <= slope < 1 for slope in slopes)
+
+
+# Auto-2D-RoPE.
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 40), st.integers(0, 10**6), st.floats(0, 1))
+def test_scan_and_its_gradient_equal_the_loop(length: int, seed: int, saturated: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    factors = torch.rand(3, length, generator=generator, dtype=torch.float64)
+    chosen = torch.rand(3, length, generator=generator) < saturated
+    factors = torch.where(chosen, factors.round(), factors).requires_grad_()
+    offsets = torch.randn(3, length, generator=generator, dtype=torch.float64, requires_grad=True)
+    cotangent = torch.randn(3, length, generator=generator, dtype=torch.float64)
+    value, steps = torch.zeros(3, dtype=torch.float64), []
+    for t in range(length):
+        value = factors[:, t] * value + offsets[:, t]
+        steps.append(value)
+    looped = torch.stack(steps, dim=1)
+    scanned = affine_scan(factors, offsets)
+    torch.testing.assert_close(scanned, looped, rtol=1e-13, atol=1e-13)
+    for got, wanted in zip(
+        torch.autograd.grad(scanned, (factors, offsets), cotangent),
+        torch.autograd.grad(looped, (factors, offsets), cotangent),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def auto_layer(model_width: int = 8) -> AutoGridRoPE:
+    torch.manual_seed(0)
+    return AutoGridRoPE(base_grid_frequencies(Fraction(1000), 8), model_width).double()
+
+
+def test_gradients_of_gates_equal_those_of_a_sequential_loop() -> None:
+    layer = auto_layer()
+    x = torch.randn(2, 23, 8, dtype=torch.float64, requires_grad=True)
+    given_places = Places(0, *torch.zeros(2, 2, 23, dtype=torch.int64))
+    rows, columns, row, column = [], [], torch.zeros(2).double(), torch.zeros(2).double()
+    for t in range(23):
+        logit = x[:, t] @ layer.gate.weight[0] + layer.gate.bias
+        g = (logit / 6 + 0.5).clamp(0, 1)
+        row, column = row + (1 - g), g * (column + 1)
+        rows.append(row)
+        columns.append(column)
+    located = layer.locate(x, given_places, None)
+    inputs = [x, layer.gate.weight, layer.gate.bias]
+    for got, wanted in ((located.rows, torch.stack(rows, 1)), (located.columns, torch.stack(columns, 1))):
+        torch.testing.assert_close(got, wanted, rtol=1e-13, atol=1e-13)
+        cotangent = torch.randn(2, 23, dtype=torch.float64)
+        for a, b in zip(
+            torch.autograd.grad(got, inputs, cotangent, retain_graph=True),
+            torch.autograd.grad(wanted, inputs, cotangent, retain_graph=True),
+            strict=True,
+        ):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_through_turns_equal_finite_differences() -> None:
+    layer = auto_layer()
+    vectors = torch.randn(1, 6, 8, dtype=torch.float64)
+
+    def turned(x: Tensor) -> Tensor:
+        turns = layer.turns(layer.locate(x, Places(0, *torch.zeros(2, 1, 6, dtype=torch.int64)), None), x.dtype)
+        assert turns is not None
+        return rotate(vectors, turns)
+
+    assert torch.autograd.gradcheck(turned, (torch.randn(1, 6, 8, dtype=torch.float64, requires_grad=True),))
+
+
+def saturated_layer() -> AutoGridRoPE:
+    """Gate 0 on inputs e_0, gate 1 on inputs e_1."""
+    layer = auto_layer(2)
+    with torch.no_grad():
+        layer.gate.weight.copy_(torch.tensor([[-9.0, 9.0]]))
+        layer.gate.bias.zero_()
+    return layer
+
+
+def test_saturated_gates_give_exact_whole_places_at_great_length() -> None:
+    length = 200_000
+    starts = np.random.default_rng(0).random(length) < 1e-4
+    starts[150_000:] = False
+    x = torch.nn.functional.one_hot(torch.from_numpy(1 - starts.astype(np.int64)), 2).double()[None]
+    layer = saturated_layer()
+    expected_rows, expected_columns, row, column = [], [], 0, 0
+    for start in starts.tolist():
+        row, column = (row + 1, 0) if start else (row, column + 1)
+        expected_rows.append(row)
+        expected_columns.append(column)
+    located = layer.locate(x, Places(0, *torch.zeros(2, 1, length, dtype=torch.int64)), None)
+    assert located.rows[0].tolist() == expected_rows
+    assert located.columns[0].tolist() == expected_columns
+    assert max(expected_columns) >= 50_000
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(0, 100))
+def test_places_in_blocks_continue_those_before(sizes: list[int], seed: int) -> None:
+    length = sum(sizes)
+    layer, tokens = auto_layer(), random_tokens(2, length, seed=seed)
+    x = torch.randn(2, length, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    zeros = Places(0, *torch.zeros(2, 2, length, dtype=torch.int64))
+    learned, newline = layer.locate(x, zeros, None), places_of(tokens, NEWLINE)
+    rows, columns = grid_positions(tokens.numpy(), NEWLINE)
+    assert newline.rows.tolist() == rows.tolist() and newline.columns.tolist() == columns.tolist()
+    before, first, start = None, None, 0
+    for size in sizes:
+        part = slice(start, start + size)
+        before = layer.locate(x[:, part], zeros.part(part), before)
+        torch.testing.assert_close(before.rows, learned.rows[:, part], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(before.columns, learned.columns[:, part], rtol=1e-12, atol=1e-12)
+        block = places_of(tokens[:, part], NEWLINE, first)
+        assert torch.equal(block.rows, newline.rows[:, part]) and torch.equal(block.columns, newline.columns[:, part])
+        first = transformer_module.place_after(tokens[:, part], NEWLINE, block)
+        start += size
+
+
+# Generation and exact match.
+
+
+def greedy(model: Transformer, prompt: Tensor, steps: int) -> Tensor:
+    """Generation without a cache: the whole sequence again for every token."""
+    tokens = prompt
+    for _ in range(steps):
+        tokens = torch.cat([tokens, model(tokens)[:, -1:].argmax(-1)], dim=1)
+    return tokens[:, prompt.shape[1] :]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_generation_with_a_cache_equals_generation_without(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
+    monkeypatch.setattr(transformer_module, "KEY_BLOCK", 3)
+    model, prompt = small_model(encoding=encoding, mlp_width=8), random_tokens(3, 9)
+    written = model.generate(prompt, 12)
+    assert torch.equal(written, greedy(model, prompt, 12))
+    tokens = torch.cat([prompt, written], dim=1)
+    assert exact_match(model, tokens, slice(9, None), 5).all()
+    # Each token of the answer counts, and only those.
+    for index in (9, 14, 20):
+        wrong = tokens.clone()
+        wrong[1, index] = (wrong[1, index] + 1) % 5
+        assert exact_match(model, wrong, slice(9, None), 5).tolist() == [True, False, True]
+    assert exact_match(model, tokens, slice(9, 15)).all()
+
+
+def test_nothing_is_generated_from_nothing() -> None:
+    with pytest.raises(InputError, match="prompt length = 0"):
+        small_model().generate(random_tokens(1, 0), 3)
+    with pytest.raises(InputError, match="steps = 0"):
+        small_model().generate(random_tokens(1, 4), 0)
+
+
+@pytest.mark.parametrize("answer", [slice(0, 3), slice(4, 4), slice(1, 9, 2), slice(12, 15)])
+def test_answers_that_are_none_are_refused(answer: slice) -> None:
+    with pytest.raises(InputError, match="answer"):
+        exact_match(small_model(), random_tokens(1, 12), answer)
+
+
+MEMORY = """
+import resource, torch
+from engine import ModelConfig, build_model, exact_match
+torch.set_num_threads(1)
+model = build_model(ModelConfig("rope2d", model_width=64), 0).requires_grad_(False)
+model.readout.weight.zero_()  # every answer is token 0, so that nothing stops early
+def peak(n):
+    assert exact_match(model, torch.zeros(1, 2 * n + 5, dtype=torch.int64), slice(n + 5, None)).all()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(peak(1500), peak(6000))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is in KiB on Linux only")
+def test_memory_of_exact_match_is_that_of_the_keys_and_values() -> None:
+    """At 12,005 tokens one row of score blocks over all keys would take 49 MB and all scores 1.2 GB."""
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    short, long = map(int, run.stdout.split())
+    keys_values = 2 * 64 * 4  # bytes a token: one layer, float32
+    assert long - short < 2 * keys_values * 9000 + 2**23
+    # So 100,000 symbols of the paper's one-layer model, width 1024, need less than 4 GB: the short run and twice its
+    # keys and values.
+    assert short + 2 * (2 * 1024 * 4) * 200_005 < 4e9
+
+
+# Padding, with a forward error analysis of the whole model in float32.
+
+UNIT = 2.0**-24
+#: Units in the last place by which the kernels' exp and torch's GELU-free elementary functions may be off; assumed.
+EXP_ULPS = 64
+
+
+def gamma(n: int) -> float:
+    """Relative error of n roundings, any order of summation."""
+    return n * UNIT / (1 - n * UNIT)
+
+
+class Bounded:
+    """A float64 array, and a bound of what a float32 run may be off, entry by entry."""
+
+    def __init__(self, value: np.ndarray, error: np.ndarray | float = 0.0) -> None:
+        # Float64 rounding of this analysis itself: far below the float32 unit, taken in generously.
+        self.value, self.error = value, np.broadcast_to(error, value.shape) * (1 + 2.0**-20) + np.abs(value) * 2.0**-48
+
+    @property
+    def size(self) -> np.ndarray:
+        return np.abs(self.value) + self.error
+
+    def times(self, matrix: np.ndarray) -> "Bounded":
+        """Each row times the matrix's transpose."""
+        n, m = matrix.shape[1], np.abs(matrix)
+        return Bounded(self.value @ matrix.T, self.error @ m.T + gamma(n + 1) * (self.size @ m.T))
+
+    def plus(self, other: "Bounded") -> "Bounded":
+        error = self.error + other.error
+        return Bounded(self.value + other.value, error + UNIT * (self.size + other.size))
+
+    def normed(self, gain: np.ndarray) -> "Bounded":
+        """x / rms(x) g, rms with epsilon inside: 1-Lipschitz in the root mean square of the change of x."""
+        width = self.value.shape[-1]
+        eps = np.finfo(np.float32).eps
+        rms = np.sqrt((self.value**2).mean(-1, keepdims=True) + eps)
+        change = np.sqrt((self.error**2).mean(-1, keepdims=True))
+        assert (change < rms / 2).all()
+        error = (self.error + np.abs(self.value) * change / rms) / (rms - change)
+        value = self.value / rms * gain
+        rounding = gamma(width + 10) * (np.abs(value) + error * np.abs(gain))
+        return Bounded(value, error * np.abs(gain) + rounding)
+
+    def turned(self, angles: np.ndarray) -> "Bounded":
+        """Angles are off by less than a float32 unit, their cosines and sines are rounded to float32."""
+        value, error = np.empty_like(self.value), np.empty_like(self.value)
+        x, y = self.value[..., 0::2], self.value[..., 1::2]
+        value[..., 0::2] = x * np.cos(angles) - y * np.sin(angles)
+        value[..., 1::2] = x * np.sin(angles) + y * np.cos(angles)
+        both = self.error[..., 0::2] + self.error[..., 1::2]
+        sizes = self.size[..., 0::2] + self.size[..., 1::2]
+        error[..., 0::2] = error[..., 1::2] = both + 6 * UNIT * sizes
+        return Bounded(value, error)
+
+
+def bounded_attention(q: Bounded, k: Bounded, v: Bounded, slope: float) -> Bounded:
+    """One head. A score's error e changes its weight by a factor exp(+-e) before the weights are normed."""
+    n, width = q.value.shape
+    scale = width**-0.5
+    scores = q.value @ k.value.T * scale
+    errors = (q.error @ k.size.T + q.size @ k.error.T + gamma(width + 2) * (q.size @ k.size.T)) * scale
+    distance = np.arange(n)[:, None] - np.arange(n)[None]
+    scores, errors = scores - slope * distance, errors + 3 * UNIT * slope * np.abs(distance)
+    errors = errors + UNIT * np.abs(scores)
+    value, error = np.zeros((n, v.value.shape[1])), np.zeros((n, v.value.shape[1]))
+    for t in range(n):
+        weights = np.exp(scores[t, : t + 1] - scores[t, : t + 1].max())
+        weights /= weights.sum()
+        spread = np.abs(scores[t, : t + 1]).max() + errors[t, : t + 1].max()
+        off = errors[t, : t + 1].max() + 2 * UNIT * spread + gamma(EXP_ULPS) + gamma(n + 20)
+        value[t] = weights @ v.value[: t + 1]
+        error[t] = math.expm1(2 * off) * (weights @ v.size[: t + 1]) + weights @ v.error[: t + 1]
+        error[t] += gamma(n + 20) * (weights @ v.size[: t + 1])
+    return Bounded(value, error)
+
+
+def bounded_logits(config: ModelConfig, model: Transformer, tokens: list[int]) -> Bounded:
+    """The model of `plain_run` without MLP, for rope, nope, alibi and rope2d."""
+    state = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
+    assert isinstance(config.heads, int)
+    width, kind = config.model_width // config.heads, config.encoding
+    x = Bounded(state["embedding.weight"][tokens])
+    places = plain_positions(kind, tokens, x.value, None)
+    angles = np.array([plain_angles(kind, width, t, place, config) for t, place in enumerate(places)])
+    for layer in range(config.layers):
+        p = f"blocks.{layer}."
+        h = x.normed(state[p + "norm.weight"])
+        heads = []
+        for head in range(config.heads):
+            part = slice(head * width, (head + 1) * width)
+            q, k, v = (h.times(state[f"{p}attention.{name}.weight"][part]) for name in ("query", "key", "value"))
+            slope = plain_slope(head, config.heads) if kind == "alibi" else 0.0
+            heads.append(bounded_attention(q.turned(angles), k.turned(angles), v, slope))
+        joined = Bounded(np.concatenate([x.value for x in heads], 1), np.concatenate([x.error for x in heads], 1))
+        x = x.plus(joined.times(state[p + "attention.output.weight"]))
+    return x.normed(state["norm.weight"]).times(state["readout.weight"])
+
+
+@pytest.mark.parametrize("encoding", ["rope", "nope", "alibi", "rope2d"])
+@pytest.mark.parametrize("padding", [1, 13, 60])
+def test_padding_changes_no_logit_beyond_the_rounding_bound(encoding: str, padding: int) -> None:
+    config = replace(SMALL, encoding=encoding, layers=1)
+    model = small_model(encoding=encoding, layers=1).float()
+    tokens = random_tokens(1, 24)
+    pad = random_tokens(1, padding, seed=1)
+    bounded = bounded_logits(config, model, tokens[0].tolist())
+    assert bounded.error.max() < np.abs(bounded.value).max() / 20  # the bound is not vacuous
+    runs = [model(tokens), model(torch.cat([tokens, pad], dim=1))[:, :24]]
+    with torch.no_grad():
+        runs += [model(tokens), model(torch.cat([tokens, pad], dim=1))[:, :24]]
+    for run in runs:
+        assert (np.abs(run[0].detach().double().numpy() - bounded.value) <= bounded.error).all()
+    # So any two runs differ by at most twice the bound; padding on the other side does far more.
+    left = model(torch.cat([pad, tokens], dim=1))[0, padding:].detach().double().numpy()
+    assert (np.abs(left - bounded.value) > 2 * bounded.error).any()
+
+
+# The parts around: norm, parameter groups, seeds, configurations.
+
+
+def test_the_norm_and_its_gradient_are_torchs() -> None:
+    torch.manual_seed(0)
+    norm = RMSNorm(7).double()
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(7))
+    x = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
+    reference = torch.nn.functional.rms_norm(x, (7,), norm.weight)
+    torch.testing.assert_close(norm(x), reference, rtol=1e-14, atol=1e-14)
+    cotangent = torch.randn(2, 3, 7, dtype=torch.float64)
+    for got, wanted in zip(
+        torch.autograd.grad(norm(x), (x, norm.weight), cotangent),
+        torch.autograd.grad(reference, (x, norm.weight), cotangent),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_parameter_has_one_group_and_a_gradient(encoding: str) -> None:
+    model = small_model(encoding=encoding, mlp_width=8)
+    groups = model.parameter_groups(0.01, 0.1)
+    grouped = [id(parameter) for group in groups for parameter in group["params"]]
+    assert sorted(grouped) == sorted(map(id, model.parameters()))
+    for name, parameter in model.named_parameters():
+        (group,) = (g for g in groups if any(parameter is p for p in g["params"]))
+        assert group["lr"] == pytest.approx(0.03 if "gate" in name else 0.01)
+        assert group["weight_decay"] == (0 if "gate" in name or "norm" in name else 0.1)
+    model(random_tokens(2, 9)).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+
+
+def test_the_seed_alone_decides_the_start() -> None:
+    config = replace(SMALL, encoding="auto2d")
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first = build_model(config, 1).state_dict()
+    assert torch.equal(torch.rand(3), expected)
+    second, other = build_model(config, 1).state_dict(), build_model(config, 2).state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+    assert first["blocks.1.attention.encoding.gate.bias"].item() == pytest.approx(AutoGridRoPE.BIAS)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_mixed_precision_trains_and_stays_near(encoding: str) -> None:
+    model, tokens = build_model(replace(SMALL, encoding=encoding, mlp_width=8), 0), random_tokens(2, 20)
+    exact = model(tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = model(tokens)
+        loss = torch.nn.functional.cross_entropy(mixed[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+    loss.backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+    assert (mixed.float() - exact).abs().max() < 0.05 * exact.abs().max()
+
+
+@pytest.mark.parametrize("config", [
+    SMALL, replace(SMALL, heads=(2, 1)), replace(SMALL, encoding="hrope", newline=None, base=500.5, mlp_width=3),
+])  # fmt: skip
+def test_configurations_survive_their_documents(config: ModelConfig) -> None:
+    import json
+
+    assert ModelConfig.from_document(json.loads(json.dumps(config.document()))) == config
+    shape = config.shape()
+    assert type(shape).from_document(json.loads(json.dumps(shape.document()))) == shape
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"encoding": "sine"}, "encoding = sine: must be one of rope, nope, alibi, rnope, rope2d, hrope, auto2d"),
+    ({"encoding": "rnope", "layers": 3}, "layers = 3: must be even: rnope takes rope and nope layers in turn"),
+    ({"encoding": "hrope", "layers": 1}, "layers = 1: must be even: hrope takes rope and rope2d layers in turn"),
+    ({"model_width": 18}, r"model_width = 18: must be a multiple of 2 for each of 2 heads \(rope\)"),
+    ({"encoding": "rope2d", "model_width": 12}, r"a multiple of 4 for each of 2 heads \(rope2d\)"),
+    ({"encoding": "nope", "heads": 3}, r"model_width = 16: must be a multiple of 1 for each of 3 heads \(nope\)"),
+    ({"heads": (2, 1, 1)}, r"heads = \(2, 1, 1\): must be one number, or one for each of the 2 layers"),
+    ({"heads": 0}, "heads = 0: must be an integer >= 1"),
+    ({"layers": 0}, "layers = 0"), ({"vocabulary_size": 1}, "vocabulary_size = 1"), ({"mlp_width": -1}, "mlp_width"),
+    ({"newline": 5}, "newline = 5: must be a token, 0 to 4, or None"),
+    ({"base": float("nan")}, "base = nan"), ({"grid_base": 0.5}, "grid_base = 0.5"),
+])  # fmt: skip
+def test_bad_configurations_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        replace(SMALL, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_documents_of_other_things_are_refused() -> None:
+    document = SMALL.document()
+    for wrong in ({**document, "sky": 1}, {k: v for k, v in document.items() if k != "encoding"}, {"heads": [1]}):
+        with pytest.raises(InputError, match="model configuration"):
+            ModelConfig.from_document(wrong)
+
+
+def test_frequencies_of_both_axes_are_the_grid_bases() -> None:
+    encoding = small_model(encoding="rope2d").block(0).attention.encoding
+    assert isinstance(encoding, GridRoPE)
+    expected: GridFrequencies = base_grid_frequencies(Fraction(1000), 8)
+    assert (encoding.row.frequencies, encoding.column.frequencies) == (expected.row, expected.column)

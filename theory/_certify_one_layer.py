@@ -1,0 +1,501 @@
+"""Are all strings of all lengths copied by a one-layer, one-head model? Decided, with the worst string.
+
+The worst N of every step of every length is `P(i) + H(n-i)` (`_worst_case`): in float64 with the rounding bound
+derived there, and in balls for the cases whose worst N lies within that bound of 0. What neither decides stays
+UNDECIDED.
+
+The *margin* is the least logit difference N/D over all strings, steps and competitors, before the positive factor of a
+final norm; over all lengths asked for, or up to the first one that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from flint import arb
+from jaxtyping import Int64
+
+from theory._balls import working_precision
+from theory._errors import InputError, require_at_least
+from theory._kernels import BallKernels, FloatKernels, RoundedKernels, Span, TooCoarseError
+from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
+from theory._worst_case import (
+    BALLS,
+    FLOATS,
+    Family,
+    Geometry,
+    Series,
+    Votes,
+    assemble,
+    first_step,
+    float_votes,
+    later_steps,
+    least_numerators,
+    needed_spans,
+    rounding_error,
+    total_weight,
+    weight_sums,
+    worst_string,
+)
+
+#: Longest strings looked at.
+LARGEST_LENGTH = 10**7
+
+#: Longest strings of models that have string and copy in one row: work grows with the square.
+LARGEST_ONE_ROW_LENGTH = 20_000
+
+#: Lengths up to which is decided first; each further round takes eight times as many.
+FIRST_HORIZON, GROWTH = 64, 8
+
+#: Precisions at which balls try what floats leave open, and the largest horizon at which they do.
+BALL_PRECISIONS, LARGEST_BALL_HORIZON = (128, 256, 768), 100_000
+
+#: Largest horizon at which balls are asked for a lower bound of the margin.
+LARGEST_MARGIN_HORIZON = 512
+
+#: Strings of at most this length have their ratio evaluated in balls.
+LONGEST_BALL_STRING = 20_000
+
+Status = Literal["PROVED", "REFUTED", "UNDECIDED"]
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class WorstStep:
+    """A step of a string.
+
+    Attributes:
+        length, step: of the string; the step is 1-based.
+        case: query token, symbol to write, competitor.
+        string: the symbols.
+        ratio: the logit difference N/D there.
+    """
+
+    length: int
+    step: int
+    case: StepCase
+    string: Int64[np.ndarray, " n"]
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What was decided about all strings of all lengths up to `max_length`.
+
+    Attributes:
+        max_length: largest length asked for.
+        proved_to: every string of every length up to it is copied, proved (0: nothing proved).
+        fails_at: the least length with a string proved not to be copied, or None.
+        margin_below: a proved lower bound of the margin; None if none was found.
+        worst: where the margin is attained, as found in floats or balls.
+        balls: was anything decided in balls?
+    """
+
+    max_length: int
+    proved_to: int
+    fails_at: int | None
+    margin_below: float | None
+    worst: WorstStep
+    balls: bool
+
+    @property
+    def margin(self) -> float:
+        """The least logit difference over all strings of all lengths up to max_length, or to the first that fails."""
+        return self.worst.ratio
+
+    @property
+    def status(self) -> Status:
+        """PROVED: all strings of all lengths up to max_length are copied. REFUTED: some string is not."""
+        if self.fails_at is not None:
+            return "REFUTED"
+        return "PROVED" if self.proved_to >= self.max_length else "UNDECIDED"
+
+    @property
+    def limit(self) -> int | None:
+        """The largest length up to which all strings are copied, if it was decided and is below max_length."""
+        return self.proved_to if self.fails_at == self.proved_to + 1 else None
+
+
+def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: None) -> Certified:
+    """Decide whether a one-head model copies every string of every length up to `max_length`, by arg-max.
+
+    Args:
+        model: one layer, one head.
+        max_length: largest length.
+        tick: called after each query token and symbol, for a progress bar.
+
+    Returns:
+        A Certified; method float+bound, or ball where floats leave the sign of a worst numerator open.
+
+    Raises:
+        InputError: several heads, max_length < 1, or beyond 10^7 (20,000 where string and copy stand in one row).
+
+    Cost: with rows between string and copy O(max_length) kernel entries and work; in one row O(max_length^2) work.
+    """
+    if len(model.heads) != 1:
+        raise InputError("heads", len(model.heads), "1; several heads have a search of their own")
+    require_length(model, max_length)
+    horizon = min(max_length, FIRST_HORIZON)
+    while True:
+        decider = Decider(model, horizon, tick)
+        proved, fails = decider.decide()
+        if fails is not None or proved < horizon or horizon == max_length:
+            break
+        horizon = min(max_length, horizon * GROWTH)
+    last = horizon if fails is None else fails
+    worst = decider.worst_up_to(last)
+    below = decider.margin_below(worst, last)
+    return Certified(max_length, proved, fails, below, worst, decider.used_balls)
+
+
+def require_length(model: OneLayerModel, max_length: int) -> None:
+    """InputError unless the length is positive and within reach for this model."""
+    require_at_least("max_length", max_length, 1)
+    one_row = not model.template.placement.separate
+    largest = LARGEST_ONE_ROW_LENGTH if one_row else LARGEST_LENGTH
+    if max_length > largest:
+        why = " (string and copy stand in one row, so that work grows with the square)" if one_row else ""
+        raise InputError("max_length", max_length, f"at most {largest}{why}")
+
+
+class View:
+    """What one query token sees for all lengths up to `horizon`, or for the length `only`.
+
+    Args:
+        model: with one head, or several of which `head` is meant.
+        geometry: where the query sees things.
+        horizon: largest length.
+        only: the single length that the geometry is about, or None.
+        kernels: weights in float64 of all columns that are needed.
+        head: number of the head.
+    """
+
+    def __init__(
+        self,
+        model: OneLayerModel,
+        geometry: Geometry,
+        horizon: int,
+        only: int | None,
+        kernels: FloatKernels | RoundedKernels,
+        head: int = 0,
+    ) -> None:
+        self.model, self.geometry, self.horizon, self.only = model, geometry, horizon, only
+        self.kernels, self.head = kernels, head
+        self.family = assemble(geometry, model.template.data, horizon, kernels.weights)
+        self._balls: dict[tuple[int, int], Family] = {}
+
+    @cached_property
+    def sums(self) -> dict[int, float]:
+        """Upper bounds of the weights met, by token."""
+        return weight_sums(self.family)
+
+    def error(self, votes: Votes) -> float:
+        """Rounding bound of every P + H."""
+        return rounding_error(self.family, self.sums, self.kernels.error, votes)
+
+    def least(self, symbol: int, votes: Mapping[int, Any], last: int) -> tuple[float, int, int]:
+        """The least N over lengths up to `last`, and its length and step, in float64."""
+        before, after = least_numerators(self.family, symbol, votes, FLOATS)
+        first = self.geometry.least_step
+        if self.only is not None:
+            values = before + after[::-1]
+            best = int(np.argmin(values))
+            return float(values[best]), self.only, first + best
+        count = last - first + 1
+        values = before[:count] + np.minimum.accumulate(after[:count])[::-1][: before[:count].size]
+        best = int(np.argmin(values))
+        rest = int(np.argmin(after[: count - best]))
+        return float(values[best]), first + best + rest, first + best
+
+    def least_length(self, symbol: int, votes: Mapping[int, Any], level: float) -> int | None:
+        """The least length at which the least N is at most `level`, in float64."""
+        before, after = least_numerators(self.family, symbol, votes, FLOATS)
+        first = self.geometry.least_step
+        if self.only is not None:
+            return self.only if bool((before + after[::-1] <= level).any()) else None
+        rests = np.searchsorted(-np.minimum.accumulate(after), before - level)
+        lengths = first + np.arange(before.size) + rests
+        found = lengths[(rests < after.size) & (lengths <= self.horizon)]
+        return int(found.min()) if found.size else None
+
+    def string(self, case: StepCase, votes: Mapping[int, Any], length: int, step: int) -> Int64[np.ndarray, " n"]:
+        """The string that attains the least N at a length and step."""
+        return worst_string(self.family, case, votes, length, step)
+
+    def balls(self, horizon: int, precision: int) -> Family:
+        """The family in balls, at that working precision, which is in force."""
+        if (horizon, precision) not in self._balls:
+            kernels = BallKernels(self.model.frequencies, self.model.heads[self.head])
+
+            def weights(key: int, row: int, span: Span) -> Series:
+                return np.array([*kernels.weights(self.geometry.query, key, row, span), None], dtype=object)[:-1]
+
+            self._balls[horizon, precision] = assemble(self.geometry, self.model.template.data, horizon, weights)
+        return self._balls[horizon, precision]
+
+
+@dataclass(frozen=True)
+class BallDecision:
+    """What balls say about one case: N > 0 up to the length `proved`; N <= 0 for some string of length `fails`."""
+
+    proved: int
+    fails: int | None
+    step: int | None = None
+    string: Int64[np.ndarray, " n"] | None = None
+
+
+def decide_in_balls(view: View, case: StepCase, votes: Mapping[int, arb], horizon: int) -> BallDecision:
+    """Decide a case up to `horizon` in balls, at growing precision. Cost: O(horizon) ball operations."""
+    best = BallDecision(view.geometry.least_step - 1, None)
+    if view.only is not None:
+        best = BallDecision(view.only - 1, None)
+    if horizon > LARGEST_BALL_HORIZON:
+        return best
+    for precision in BALL_PRECISIONS:
+        with working_precision(precision):
+            best = _attempt_in_balls(view, case, votes, horizon, precision)
+        if best.proved >= (horizon if best.fails is None else best.fails - 1):
+            break
+    return best
+
+
+def _attempt_in_balls(
+    view: View, case: StepCase, votes: Mapping[int, arb], horizon: int, precision: int
+) -> BallDecision:
+    family = view.balls(horizon, precision)
+    before, after = least_numerators(family, case.symbol, votes, BALLS)
+    first = view.geometry.least_step
+    running = after
+    if view.only is None:
+        running = np.frompyfunc(lambda x, y: x.min(y), 2, 1).accumulate(after)
+
+    def sums(length: int) -> Series:
+        count = length - first + 1
+        total: Series = before[:count] + running[:count][::-1][: before[:count].size]
+        return total
+
+    def proved(length: int) -> bool:
+        return all(value > 0 for value in sums(length))
+
+    def failed(length: int) -> bool:
+        return any(value <= 0 for value in sums(length))
+
+    lengths = range(first, horizon + 1) if view.only is None else range(view.only, view.only + 1)
+    copied = _last_true(lengths, proved)
+    fails = _first_true(lengths, failed)
+    if fails is None:
+        return BallDecision(copied, None)
+    index = next(i for i, value in enumerate(sums(fails)) if value <= 0)
+    string = worst_string(family, case, votes, fails, first + index)
+    return BallDecision(copied, fails, first + index, string)
+
+
+def _last_true(lengths: range, holds: Callable[[int], bool]) -> int:
+    """The last length up to which `holds`, which is monotone; the one before the first if none."""
+    low, high = lengths.start - 1, lengths.stop - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _first_true(lengths: range, holds: Callable[[int], bool]) -> int | None:
+    """The first length from which `holds`, which is monotone, or None."""
+    first = _last_true(lengths, lambda length: not holds(length)) + 1
+    return first if first < lengths.stop else None
+
+
+class Decider:
+    """Decides a model with one head up to one horizon."""
+
+    def __init__(self, model: OneLayerModel, horizon: int, tick: Tick = lambda: None) -> None:
+        self.model, self.horizon, self.tick = model, horizon, tick
+        self.used_balls = False
+        self.cases = model.cases()
+        self.votes = {case: model.single_votes(case) for case in self.cases}
+        self.zero = {case: float_votes(votes) for case, votes in self.votes.items()}
+        self.failures: list[WorstStep] = []
+        self._kernels: dict[tuple[int, bool], FloatKernels | RoundedKernels] = {}
+        self._kept: dict[tuple[int, bool], View] = {}
+
+    def decide(self) -> tuple[int, int | None]:
+        """(all strings up to it are copied, the least length with a string that is not)."""
+        proved, fails = self.horizon, None
+        for view, case in self.questions(self.horizon):
+            if view.only is not None and fails is not None and view.only > fails:
+                break
+            decided = self._decide(view, case, self.horizon if fails is None else fails)
+            proved = min(proved, decided.proved)
+            if decided.fails is not None and (fails is None or decided.fails < fails):
+                fails = decided.fails
+        return proved, fails
+
+    def questions(self, last: int) -> Iterator[tuple[View, StepCase]]:
+        """Every query token, for lengths up to `last`, with every case of it."""
+        for view in self.views(last):
+            for case in self.cases:
+                if (case.query, case.first) == (view.geometry.query, view.geometry.first):
+                    yield view, case
+            self.tick()
+
+    def views(self, last: int) -> Iterator[View]:
+        """Step 1; then the later steps, for all lengths at once or, where string and copy share a row, one by one."""
+        template = self.model.template
+        yield self._view(first_step(template), None)
+        if last < 2:
+            return
+        if template.placement.separate:
+            for query in template.data:
+                yield self._view(later_steps(template, query), None)
+            return
+        for length in range(2, last + 1):
+            for query in template.data:
+                yield self._view(later_steps(template, query, length), length)
+
+    def _view(self, geometry: Geometry, only: int | None) -> View:
+        place = geometry.query, geometry.first
+        if only is None and place in self._kept:
+            return self._kept[place]
+        if place not in self._kernels:
+            needed = needed_spans(geometry, self.model.template.data, self.horizon)
+            for length in () if only is None else (2, self.horizon):
+                other = later_steps(self.model.template, geometry.query, length)
+                for key, span in needed_spans(other, self.model.template.data, self.horizon).items():
+                    needed[key] = needed[key].join(span)
+            self._kernels[place] = kernels_for(self.model, 0, geometry.query, needed)
+        view = View(self.model, geometry, self.horizon if only is None else only, only, self._kernels[place])
+        if only is None:
+            self._kept[place] = view
+        return view
+
+    def _decide(self, view: View, case: StepCase, last: int) -> BallDecision:
+        """One case: proved up to, and failing at, within `last`."""
+        votes = self.zero[case]
+        error = view.error(votes)
+        possible = view.least_length(case.symbol, votes.value, error)
+        if possible is None or possible > last:
+            return BallDecision(self.horizon, None)
+        certain = view.least_length(case.symbol, votes.value, -error)
+        if certain == possible:
+            return BallDecision(certain - 1, certain)
+        self.used_balls = True
+        decided = decide_in_balls(view, case, self.votes[case], min(last, view.horizon if certain is None else certain))
+        if decided.fails is not None and decided.step is not None and decided.string is not None:
+            self.failures.append(
+                self._weighed(WorstStep(decided.fails, decided.step, case, decided.string, 0.0), view, always=True)
+            )
+        proved = max(possible - 1, decided.proved)
+        fails = decided.fails if decided.fails is not None else certain
+        if fails is None and proved >= min(last, view.horizon):
+            proved = self.horizon
+        return BallDecision(proved, fails)
+
+    def threshold(self, case: StepCase, found: Certified, last: int) -> float:
+        """A logit difference that all strings of lengths up to `last` are proved to exceed in this case.
+
+        Precondition: all strings of these lengths are copied.
+        """
+        worst, _ = self._least_ratio(last, case)
+        slack = 2.0**-40 * max(1e-3, abs(worst.ratio))
+        for _ in range(5):
+            if self._all_above(worst.ratio - slack, last, case):
+                return worst.ratio - slack
+            slack *= 256
+        return max(0.0, found.margin_below or 0.0)
+
+    def worst_up_to(self, last: int) -> WorstStep:
+        """The step with the least ratio over all strings of lengths up to `last`."""
+        worst, place = self._least_ratio(last, None)
+        found = [self._weighed(worst, place), *(step for step in self.failures if step.length <= last)]
+        return min(found, key=lambda step: step.ratio)
+
+    def _least_ratio(self, last: int, only: StepCase | None) -> tuple[WorstStep, View]:
+        """The step with the least ratio, of one case or of all, by Dinkelbach's iteration in float64."""
+        worst: WorstStep | None = None
+        place: View | None = None
+        for view, case in self.questions(last):
+            if only is not None and case != only:
+                continue
+            while True:
+                threshold = 0.0 if worst is None else worst.ratio
+                votes = float_votes(self.votes[case], threshold)
+                value, length, step = view.least(case.symbol, votes.value, last)
+                if worst is not None and value >= 0:
+                    break
+                string = view.string(case, votes.value, length, step)
+                ratio = threshold + value / total_weight(view.family, string, step)
+                if worst is not None and ratio >= worst.ratio:
+                    break
+                worst, place = WorstStep(length, step, case, string, ratio), view
+        if worst is None or place is None:
+            raise ArithmeticError("no step was looked at")
+        return worst, place
+
+    def _weighed(self, step: WorstStep, view: View, *, always: bool = False) -> WorstStep:
+        """The step with its ratio from balls, if it is not too long."""
+        if step.length > LONGEST_BALL_STRING and not always:
+            return step
+        ratio = step_ratio(self.model, view.geometry, step, self.votes[step.case])
+        return WorstStep(step.length, step.step, step.case, step.string, float(ratio.mid()))
+
+    def margin_below(self, worst: WorstStep, last: int) -> float | None:
+        """A number that all ratios of lengths up to `last` are proved to exceed, close below the least; or None."""
+        slack = 2.0**-40 * max(1e-3, abs(worst.ratio))
+        for _ in range(5):
+            threshold = worst.ratio - slack
+            if self._all_above(threshold, last):
+                return threshold
+            slack *= 256
+        return None
+
+    def _all_above(self, threshold: float, last: int, only: StepCase | None = None) -> bool:
+        for view, case in self.questions(last):
+            if only is not None and case != only:
+                continue
+            votes = float_votes(self.votes[case], threshold)
+            value, _, _ = view.least(case.symbol, votes.value, last)
+            if not value > view.error(votes) and not self._above_in_balls(view, case, threshold, last):
+                return False
+        return True
+
+    def _above_in_balls(self, view: View, case: StepCase, threshold: float, last: int) -> bool:
+        reach = last if view.only is None else view.only
+        if reach > LARGEST_MARGIN_HORIZON:
+            return False
+        with working_precision(MODEL_PRECISION):
+            votes = {token: vote - arb(threshold) for token, vote in self.votes[case].items()}
+        return decide_in_balls(view, case, votes, reach).proved >= reach
+
+
+def kernels_for(
+    model: OneLayerModel, head: int, query: int, needed: Mapping[tuple[int, int], Span]
+) -> FloatKernels | RoundedKernels:
+    """Weights in float64, from floats or, where scores are too large for them, from balls."""
+    try:
+        return FloatKernels(model.frequencies, model.heads[head], query, needed)
+    except TooCoarseError:
+        return RoundedKernels(model.frequencies, model.heads[head], query, needed)
+
+
+def step_ratio(
+    model: OneLayerModel, geometry: Geometry, step: WorstStep, votes: Mapping[int, arb], head: int = 0
+) -> arb:
+    """N/D of one step of one string in balls, straight from its tokens' positions. Cost: O(length) balls."""
+    rows, columns = model.template.positions(step.length, step.step)
+    tokens = model.template.sequence(step.string, step.step)
+    numerator, denominator = arb(0), arb(0)
+    with working_precision(MODEL_PRECISION):
+        kernels = BallKernels(model.frequencies, model.heads[head])
+        for token in np.unique(tokens):
+            for row in np.unique(rows[tokens == token]):
+                at = columns[(tokens == token) & (rows == row)] - columns[-1]
+                span = Span(int(at.min()), int(at.max()))
+                weights = kernels.weights(geometry.query, int(token), int(row - rows[-1]), span)
+                weight = sum((weights[int(column) - span.first] for column in at), arb(0))
+                numerator += weight * votes[int(token)]
+                denominator += weight
+        return numerator / denominator

@@ -1,0 +1,134 @@
+"""One-layer models as what decides their answers: scores by tokens and relative position, and votes.
+
+A key token x at relative position r = (row, column) of the key minus that of the query has, for the query token c, the
+score
+
+    score(c, x, r) = constant + sum_f A_f cos(beta_f r) + B_f sin(beta_f r) + slope * r_column
+
+(row pairs turn with r_row, column pairs with r_column), and adds exp(score) times its values to the logits. A head's
+output is that sum divided by the sum of the weights. With a residual the query token adds logits of its own, its
+*direct* ones.
+
+Everything is a ball of `MODEL_PRECISION` bits around the numbers that the stored weights define.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from flint import arb
+
+from theory._balls import working_precision
+from theory._errors import InputError
+from theory._frequencies import Frequency
+from theory._template import Template
+
+#: Working precision at which models are described.
+MODEL_PRECISION = 384
+
+#: (A, B) of one rotary pair.
+Wave = tuple[arb, arb]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Frequencies of the pairs that turn with the row and with the column; either may be none."""
+
+    row: tuple[Frequency, ...] = ()
+    column: tuple[Frequency, ...] = ()
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """The score of a key token for a query token: (A, B) of each row pair and column pair, and what does not rotate."""
+
+    row: tuple[Wave, ...] = ()
+    column: tuple[Wave, ...] = ()
+    constant: arb = field(default_factory=lambda: arb(0))
+    slope: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head: scores by (query token, key token), and the logits that a key token's value adds, one an output."""
+
+    scores: Mapping[tuple[int, int], PairScore]
+    values: Mapping[int, tuple[arb, ...]]
+
+
+@dataclass(frozen=True)
+class OneLayerModel:
+    """A one-layer model.
+
+    Attributes:
+        template: the tokens around the string and the rule of positions.
+        frequencies: row and column frequencies, shared by the heads.
+        heads: the heads; their outputs add up.
+        direct: logits that each query token adds by itself (a residual), one an output; missing: zeros.
+        targets: the outputs that stand for 0 and 1.
+        outputs: number of logits.
+        least_scale: a lower bound of the positive factor that the final norms put on all logits alike; 1 without norms.
+    """
+
+    template: Template
+    frequencies: Axes
+    heads: tuple[Head, ...]
+    direct: Mapping[int, tuple[arb, ...]]
+    targets: tuple[int, int]
+    outputs: int
+    least_scale: arb
+
+    def __post_init__(self) -> None:
+        if not self.heads:
+            raise InputError("heads", 0, "at least one head")
+
+    def cases(self) -> list[StepCase]:
+        """Every combination of query token, symbol to write and competitor."""
+        last = self.template.infix[-1]
+        queries = [(last, True), *((token, False) for token in self.template.data)]
+        return [
+            StepCase(query, first, symbol, other)
+            for query, first in queries
+            for symbol in (0, 1)
+            for other in range(self.outputs)
+            if other != self.targets[symbol]
+        ]
+
+    def votes(self, head: int, case: StepCase) -> dict[int, arb]:
+        """By key token, what the head's values add to the logit of the symbol to write minus the competitor's."""
+        target = self.targets[case.symbol]
+        with working_precision(MODEL_PRECISION):
+            return {x: logits[target] - logits[case.competitor] for x, logits in self.heads[head].values.items()}
+
+    def direct_vote(self, case: StepCase) -> arb:
+        """What the query token adds by itself to that difference."""
+        logits = self.direct.get(case.query)
+        if logits is None:
+            return arb(0)
+        with working_precision(MODEL_PRECISION):
+            return logits[self.targets[case.symbol]] - logits[case.competitor]
+
+    def single_votes(self, case: StepCase) -> dict[int, arb]:
+        """Votes of a model with one head, what the query token adds included: the weights of a head add up to 1."""
+        direct = self.direct_vote(case)
+        with working_precision(MODEL_PRECISION):
+            return {token: vote + direct for token, vote in self.votes(0, case).items()}
+
+
+@dataclass(frozen=True)
+class StepCase:
+    """What a step asks: the query token, the symbol to write, and the output that must stay below it.
+
+    Attributes:
+        query: the query token: B_b at step 1, the symbol written last at later steps.
+        first: is it step 1?
+        symbol: 0 or 1.
+        competitor: an output other than the symbol's.
+    """
+
+    query: int
+    first: bool
+    symbol: int
+    competitor: int
