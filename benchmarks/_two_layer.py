@@ -23,8 +23,9 @@ def two_layer_rows() -> list[Row]:
     rows = []
     for rho, variant, pairs in PROOFS:
         copier = build_two_layer_copier(rho, variant=variant, pairs=pairs)
+        design = copier.scores()
 
-        def prove(k: int, scores: AnchorScores = copier.scores(), length: int = copier.length) -> None:
+        def prove(k: int, scores: AnchorScores = design, length: int = copier.length) -> None:
             if prove_length(scores, length) is None:
                 raise ArithmeticError("not proved")
 
