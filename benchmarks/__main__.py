@@ -25,6 +25,7 @@ from rich.table import Table
 from benchmarks._provenance import provenance
 from benchmarks._rows import REPEATS, Row, median_seconds
 from benchmarks._sign_systems import sign_system_rows
+from benchmarks._two_layer import two_layer_rows
 from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
 from engine import write_atomically
 from proofs_check._certificates import weights_input, write_certificate
@@ -147,6 +148,7 @@ def main() -> None:
             *model_rows(),
             *sign_system_rows(),
             *population_rows(),
+            *two_layer_rows(),
             main_job_row(),
         ]
     table = Table(box=None)

@@ -24,6 +24,7 @@ from rich.progress import track
 
 from benchmarks._provenance import provenance
 from benchmarks._sign_table import several_heads, table_entries
+from benchmarks._two_layer import two_layer_at_its_length
 from constructions import build_grid_copier, greedy_copy, replay
 from engine import write_atomically
 from theory import (
@@ -119,6 +120,7 @@ PARTS: dict[str, Callable[[float], dict[str, Any]]] = {
     "furthest_length": furthest,
     "table_entries": table_entries,
     "several_heads": several_heads,
+    "two_layer_at_its_length": two_layer_at_its_length,
 }
 
 
