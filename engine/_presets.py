@@ -47,7 +47,8 @@ def _laptop(encoding: str) -> TrainingConfig:
     if encoding == "auto2d":
         return TrainingConfig(250, 32, 2, 5e-3, 1e-4, warmup=50, curriculum=100)
     if encoding in ONE_LAYER_ENCODINGS:
-        return TrainingConfig(120, 64, 2, 1e-2, 1e-4, warmup=20)
+        # At 1e-2 the low frequencies get large amplitudes by chance, and strings of some hundred symbols fail.
+        return TrainingConfig(120, 64, 2, 3e-3, 1e-4, warmup=20)
     return TrainingConfig(2500, 32, 2, 2e-3, 1e-4, warmup=50, curriculum=1750)
 
 
@@ -65,7 +66,7 @@ PRESETS = {
     "provable-1layer": Preset(
         128,
         _always(Shape(1, 1, 0)),
-        _always(TrainingConfig(100, 64, 2, 1e-2, 1e-4, warmup=20)),
+        _always(TrainingConfig(120, 64, 2, 3e-3, 1e-4, warmup=20)),
         _always(TrainingConfig(150, 8, 4, 3e-3, 1e-4, warmup=20)),
     ),
     # The paper's sizes (appendix B); learning rates, steps and MLP width are ours, its Table 3 is not in our text.
