@@ -22,6 +22,7 @@ from theory import (
     CopyTask,
     InputError,
     StepJudge,
+    all_budgets,
     all_strings,
     prove_length,
     sample_strings,
@@ -267,3 +268,11 @@ def test_data_tokens_are_no_anchors() -> None:
     task = CopyTask((2, 0), (3, 4), newline=None, names=("0", "1", "x", "y", "z"))
     with pytest.raises(InputError, match="tokens other than the data"):
         build_two_layer_copier(10_001, task=task)
+
+
+def test_astronomical_budgets_are_decided() -> None:
+    """Places beyond 2^63, and a corner at which 1 - cos would cancel."""
+    copier = build_two_layer_copier(Fraction(10**12))
+    bound = two_layer_length(copier.scores(), copier.length)
+    assert bound.fails is not None and copier.length <= bound.lower < bound.fails.length <= 1.01 * bound.lower
+    assert all_budgets(Fraction(2**70)).curvature > 1 / 72

@@ -185,7 +185,8 @@ def all_budgets(rho_above: Fraction = Fraction(LEAST_BUDGET), factor: Fraction =
     if least < 4:
         raise InputError("length_factor", str(factor), "large enough for a length of 4 at the least budget")
     with working_precision(PRECISION):
-        curvature = least**2 * (1 - (_scaled_step(least) / least).cos())
+        # 1 - cos, without its cancellation
+        curvature = 2 * least**2 * (_scaled_step(least) / (2 * least)).sin() ** 2
         x, f = ball(rho_above).log(), ball(factor)
         shrink = 1 / (1 + 2 * (-arb(2 * IDEAL_LIFT)).exp()).sqrt()
         gap = shrink * curvature / (10**4 * f**2)

@@ -291,7 +291,7 @@ class StepJudge:
             weight = (-scale * (own - (asked - self._angle(place)).cos())).exp()
             inner += weight
             if number == NEIGHBOURS or weight < self._negligible:
-                return inner, (len(places) - number) * weight
+                return inner, (abs(places.stop - places.start) - number) * weight
         return inner, arb(0)
 
     @property
