@@ -17,6 +17,11 @@ from theory import CopyTask, GridFrequencies, Template, Turn, base_grid_frequenc
 
 BASE = 1000
 
+Long = np.longdouble
+
+#: A float64 of 2 pi would move margins by 1e-15.
+TWO_PI = Long("6.28318530717958647692528676655900577")
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -90,7 +95,7 @@ def random_sample(seed: int, *, heads: int = 1) -> Sample:
     return Sample(
         (model.double() if g.random() < 0.5 else model).requires_grad_(False),
         template,
-        BASE ** -(np.arange(head // 4) / (head // 4)),
+        Long(BASE) ** -(np.arange(head // 4).astype(Long) / (head // 4)),
     )
 
 
@@ -146,7 +151,7 @@ def copying_sample(seed: int, *, noise: float, heads: int = 1, least: float = 0.
             model.readout.weight[order[k] if wide else k, width + k] = 1.0
         for parameter in model.parameters():
             parameter += noise * torch.randn(parameter.shape, dtype=torch.float64, generator=_generator(seed))
-    return Sample(model, template, 2 * np.pi * np.array([float(turn) for turn in turns]))
+    return Sample(model, template, TWO_PI * np.array([float(turn) for turn in turns]).astype(Long))
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -167,9 +172,6 @@ def _copy(model: Transformer) -> Transformer:
     copy = Transformer(model.config, model.frequencies, model.newline).to(model.readout.weight.dtype)
     copy.load_state_dict(model.state_dict())
     return copy.requires_grad_(False)
-
-
-Long = np.longdouble
 
 
 def brute_force(sample: Sample, longest: int) -> list[float]:

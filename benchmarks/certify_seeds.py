@@ -138,7 +138,7 @@ def _least_of_length(model: OneLayerModel, length: int) -> float:
     return float(least)
 
 
-def intervals(runs: Path, seed: int, longest: int = 4096) -> dict[str, Any]:
+def intervals(runs: Path, seed: int, longest: int = 512) -> dict[str, Any]:
     """The largest length that interval bounds of the attention prove, by doubling and bisection over single lengths."""
     chosen = subject(runs, seed)
     model = one_layer_model(chosen.model, chosen.template)

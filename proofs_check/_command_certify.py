@@ -179,7 +179,8 @@ def write_outcome(
     file = f"{subject.name}-weights.safetensors"
     one_row = not subject.template.placement.separate
     longest = LONGEST_ONE_ROW_CERTIFICATE if one_row else LONGEST_CERTIFICATE
-    if outcome.status == "UNDECIDED" or (outcome.status == "PROVED" and max_length > longest):
+    by_branching = subject.model.config.layer(0)[0] > 1 and not outcome.thresholds
+    if outcome.status == "UNDECIDED" or (outcome.status == "PROVED" and (by_branching or max_length > longest)):
         return None
     if outcome.status == "REFUTED" and outcome.worst.length > LONGEST_CERTIFICATE:
         return None
@@ -200,13 +201,13 @@ def write_outcome(
 
 
 def _threshold(case: StepCase, values: list[float]) -> dict[str, Any]:
-    """A threshold, rounded down to a multiple of 2^-40 of a safe size."""
+    """A threshold, rounded down to a multiple of 2^-50."""
     return {
         "query": case.query,
         "first": case.first,
         "symbol": case.symbol,
         "competitor": case.competitor,
-        "heads": [f"{int(np.floor(value * 2.0**30))}/{2**30}" for value in values],
+        "heads": [f"{int(np.floor(value * 2.0**50))}/{2**50}" for value in values],
     }
 
 

@@ -30,7 +30,7 @@ from constructions import build_grid_copier, in_float64, one_layer_model
 from constructions.one_layer import replay_error, replay_step, template_of
 from engine import ALiBi, AutoGridRoPE, Encoding, RoPE, RunDirectory, Transformer, TransformerConfig, preset_run, train
 from proofs_check._certificates import RejectedCertificateError, weights_input, write_certificate
-from proofs_check._command_certify import described, number_of_strings, runs_of
+from proofs_check._command_certify import _threshold, described, number_of_strings, runs_of
 from proofs_check._one_layer_file import load_subject, save_subject
 from proofs_check.command_line import main
 from proofs_check.verify import verify_file
@@ -339,6 +339,17 @@ def probabilities(sample: Sample, longest: int) -> float:
         shares /= shares.sum(2, keepdims=True)
         least = min(least, float(np.take_along_axis(shares, targets[:, :, None], 2).min()))
     return least
+
+
+def test_length_one_has_no_later_steps() -> None:
+    for seed in range(20):
+        sample = copying_sample(2 * 10**5 + seed, noise=0.02, least=1.6, most=3.5, heads=1 + seed % 2)
+        model = one_layer_model(sample.model, sample.template)
+        margin = brute_force(sample, 1)[0]
+        if seed % 2:
+            assert certify_heads(model, 1).status == ("PROVED" if margin > 0 else "REFUTED")
+        else:
+            assert (certify_half(model, 1).status == "REFUTED") == (margin <= 0)
 
 
 def sharpened(sample: Sample, factor: float) -> Sample:
@@ -668,6 +679,34 @@ def test_thresholds_are_checked(tmp_path: Path) -> None:
     for evidence in (entries(0.1), [{**e, "heads": ["0"]} for e in entries(0)], entries(-1e-5)[1:]):
         with pytest.raises(RejectedCertificateError):
             write_certificate(tmp_path / "d.json", "one-layer-copies", inputs, {"thresholds": evidence}, claim)
+
+
+def test_several_heads_have_certificates(tmp_path: Path) -> None:
+    """The sum of the heads' bounds: accepted as it is, rejected with one threshold raised or lowered by a lot."""
+    sample, found = next(
+        (sample, found)
+        for sample in (copying_sample(seed, noise=0.05, heads=2, least=1.6, most=3.0) for seed in range(100))
+        if (found := certify_heads(one_layer_model(sample.model, sample.template), 8)).thresholds
+    )
+    digest = save_subject(tmp_path / "w.safetensors", sample.model, sample.template)
+    inputs = weights_input("w.safetensors", digest)
+    claim = {"criterion": "argmax", "copies_up_to": 8, "fails_at": None}
+
+    def evidence(shift: float) -> dict[str, Any]:
+        entries = [_threshold(case, list(values)) for case, values in found.thresholds.items()]
+        number, unit = entries[0]["heads"][0].split("/")
+        entries[0]["heads"][0] = f"{int(number) + int(shift * 2**50)}/{unit}"
+        return {"thresholds": entries}
+
+    write_certificate(tmp_path / "c.json", "one-layer-copies", inputs, evidence(0), claim)
+    for shift in (1.0, -50.0):
+        with pytest.raises(RejectedCertificateError):
+            write_certificate(tmp_path / "d.json", "one-layer-copies", inputs, evidence(shift), claim)
+    with pytest.raises(RejectedCertificateError):
+        write_certificate(tmp_path / "d.json", "one-layer-copies", inputs, {"thresholds": []}, claim)
+    claim = {**claim, "fails_at": 9}
+    with pytest.raises(RejectedCertificateError):
+        write_certificate(tmp_path / "d.json", "one-layer-copies", inputs, evidence(0), claim)
 
 
 def test_the_checker_reads_every_encoding(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from theory._balls import total, working_precision
 from theory._certify_one_layer import Certified, Decider, Status, Tick, certify_strings
 from theory._one_layer import OneLayerModel, StepCase
 
+#: Threshold of a step that no length up to the largest has.
+VACUOUS = 2.0**20
+
 
 @dataclass(frozen=True)
 class CertifiedHalf:
@@ -52,7 +55,10 @@ def certify_half(model: OneLayerModel, max_length: int, tick: Tick = lambda: Non
     if argmax.status != "PROVED":
         return CertifiedHalf(argmax, argmax.status, {}, None)
     decider = Decider(model, max_length, tick)
-    thresholds = {case: decider.threshold(case, argmax, max_length) for case in model.cases()}
+    thresholds = {
+        case: decider.threshold(case, argmax, max_length) if case.first or max_length > 1 else VACUOUS
+        for case in model.cases()
+    }
     if model.outputs == 2:
         return CertifiedHalf(argmax, "PROVED", thresholds, None)
     with working_precision(128):

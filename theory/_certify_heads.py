@@ -50,6 +50,9 @@ from theory._worst_case import (
     total_weight,
 )
 
+#: Threshold of a step that no length up to the largest has.
+VACUOUS = 2.0**20
+
 #: Lengths are looked at one by one up to this, and so many nodes are spent in all.
 LONGEST_SEARCH, NODES = 40, 20_000
 
@@ -156,7 +159,7 @@ class _Search:
             tick()
         for case in self.model.cases():
             # At length 1 no later step exists; any threshold is exceeded there.
-            self.bounds.setdefault(case, (0.0,) * len(self.heads))
+            self.bounds.setdefault(case, (VACUOUS,) * len(self.heads))
 
     def _cases_of(self, geometry: Geometry) -> list[StepCase]:
         return [c for c in self.model.cases() if (c.query, c.first) == (geometry.query, geometry.first)]

@@ -358,8 +358,8 @@ class _Terms:
         before, after = self._sums(symbol, votes)
         steps = before if not self.sight.first else before[:1]
         rests = reversed(after) if not self.sight.first else after[-1:]
-        least: int = min(map(add, steps, rests))
-        return least + self._error(largest) <= 0
+        error = self._error(largest)
+        return any(value + error <= 0 for value in map(add, steps, rests))
 
 
 def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
