@@ -49,7 +49,7 @@ THEOREM = "3.2"
 BEYOND = "; beyond the hypotheses of Theorem 3.2"
 
 #: The sharp copiers that are reported: variant and number of turning pairs.
-SHARP: tuple[tuple[str, int], ...] = (("sharp", 1), ("sharp", 32), ("shared", 1), ("shared", 32))
+SHARP: tuple[tuple[str, int], ...] = (("sharp", 1), ("sharp", 16), ("shared", 1), ("shared", 16))
 
 #: Best score scale of each variant over rho^4, with nothing spent on the first layer.
 BEST_SCALE = {"sharp": Fraction(1, 64), "shared": Fraction(1, 32)}

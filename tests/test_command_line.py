@@ -105,7 +105,7 @@ def test_an_interrupted_run_leaves_whole_files_and_goes_on(tmp_path: Path) -> No
     assert not list((tmp_path / "certificates").glob(".*"))
     assert not (tmp_path / "check.json").exists()
     done = run(*arguments, "--json")
-    assert done.returncode == 0 and len(json.loads(done.stdout)["claims"]) == 23
+    assert done.returncode == 0 and len(json.loads(done.stdout)["claims"]) == 35
 
 
 def test_small_budgets_beyond_the_theorem_are_decided_by_scan(tmp_path: Path) -> None:
