@@ -96,4 +96,6 @@ def rotate(
     In complex64 at least: a bfloat16 vector is turned in float32 and rounded once.
     """
     pairs = vectors.to(turns.real.dtype).reshape(*vectors.shape[:-1], -1, 2)
+    if any(stride % 2 for stride in pairs.stride()[:-1]):
+        pairs = pairs.clone(memory_format=torch.contiguous_format)  # complex views ask for even strides
     return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).to(vectors.dtype)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructions import HeadParameters, build_coupled_model, build_minimiser_model, closed_form, head_of_model
-from engine import Transformer
 from theory import (
     LONGEST_ENUMERATION,
     GridFrequencies,
@@ -35,17 +34,6 @@ def random_head(d: int, a: int, scale: float, seed: int) -> HeadWeights:
     generator = np.random.default_rng(seed)
     tokens = 2 * a + 4
     return HeadWeights(*(generator.uniform(-scale, scale, shape) for shape in ((3, d), (tokens, d), (tokens,))))
-
-
-def dense_logits(model: Transformer, tokens: torch.Tensor, first: int) -> torch.Tensor:
-    """The model's logits without the blocks and the running maximum, which autograd does not go through."""
-    attention, x, positions = model.block(0).attention, model.embedding(tokens), model.positions(tokens)
-    seen = attention.keys_values(x, positions, 0)
-    scores = attention.queries(x, positions) @ seen.keys.transpose(-1, -2)
-    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    heads = scores.masked_fill(later, -torch.inf).softmax(-1) @ seen.values
-    logits: torch.Tensor = model.readout(attention.output(heads.transpose(1, 2).flatten(2)))
-    return logits[:, first:]
 
 
 def loss_by_forward_passes(model: Logits, a: int, length: int) -> torch.Tensor:
@@ -81,7 +69,7 @@ def test_the_gradient_is_autograd_s() -> None:
     d, a, length = 8, 2, 4
     frequencies, head = draw_grid_frequencies(d, 5, 0), random_head(8, 2, 1.2, 1)
     model = build_minimiser_model(head, frequencies, a).requires_grad_(True)
-    loss_by_forward_passes(lambda tokens, first: dense_logits(model, tokens, first), a, length).backward()
+    loss_by_forward_passes(model, a, length).backward()
     attention = model.block(0).attention
     _, gradient = PopulationLoss(frequencies, a, length).excess_and_gradient(head, 1.2)
     assert attention.query.weight.grad is not None and attention.key.weight.grad is not None
