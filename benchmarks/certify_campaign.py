@@ -2,7 +2,8 @@
 
 `python -m benchmarks.certify_campaign [--scale 0.01]` writes results/certify_campaign.json, chunk by chunk; a file of
 the same commit, seed and scale is gone on with. Kinds of models: `random` (any shape, vocabulary and template),
-`copying` (near one that copies), `strong` (the same with larger amplitudes), `margin` (on the line between one that
+`copying` (near one that copies), `strong` (the same with larger amplitudes), `long` (larger still, all strings up to
+length 12), `margin` (on the line between one that
 copies and one that does not, within about 1e-6 of the place where the margin changes its sign). The other side is
 `brute_force`: extended precision, every string, from the stored tensors alone. Where its margin is below 1e-16 it
 cannot tell the sign; such models are counted apart, and a verdict on them is not compared.
@@ -34,7 +35,7 @@ RESULTS = Path(__file__).parent / "results" / "certify_campaign.json"
 SEED = 0
 
 #: Models of each kind, and the longest strings.
-KINDS = {"random": (1500, 4), "copying": (2000, 5), "strong": (4000, 5), "margin": (3000, 5)}
+KINDS = {"random": (1500, 4), "copying": (2000, 5), "strong": (4000, 5), "margin": (3000, 5), "long": (300, 12)}
 
 #: Models near one place where the margin changes its sign.
 AROUND = 10
@@ -55,6 +56,8 @@ def samples(kind: str, first: int, count: int) -> Iterator[Sample]:
             yield copying_sample(10**5 + seed, noise=(0.0, 0.01, 0.1, 0.3)[number % 4])
         elif kind == "strong":
             yield copying_sample(2 * 10**5 + seed, noise=(0.0, 0.01, 0.05, 0.1)[number % 4], least=1.6, most=3.5)
+        elif kind == "long":
+            yield copying_sample(4 * 10**5 + seed, noise=(0.0, 0.01, 0.05, 0.1)[number % 4], least=2.5, most=4.5)
         elif number % AROUND == 0:
             yield from near_margin(seed)
 
