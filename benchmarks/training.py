@@ -33,7 +33,7 @@ from proofs_check._comparison import Job, Questions, repetition_summary, run_job
 RESULTS = Path(__file__).parent / "results" / "training.json"
 RUNS = ROOT / "out" / "training"
 
-#: Lengths of the issue's claims: the trained ones are up to 100.
+#: Lengths at which runs are judged; the trained ones are up to 100.
 FAR = (250, 1000, 10_000)
 STAR = (250, 1000, 3000)
 OTHERS = (250, 500, 1000)
