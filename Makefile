@@ -30,6 +30,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.encodings
 
 coq:
 	cd proofs_check/coq && ./check.sh
@@ -38,6 +39,8 @@ acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.minimisers
+	$(BIN)/python -m benchmarks.certify_seeds
+	$(BIN)/python -m benchmarks.certify_campaign
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
