@@ -11,7 +11,6 @@ from typing import Any, get_args
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from constructions import (
@@ -28,6 +27,7 @@ from constructions import (
     search_minimisers,
 )
 from engine import save_weights, write_atomically
+from proofs_check._command_parts import json_option, print_json, progress
 from theory import (
     GridFrequencies,
     HeadLength,
@@ -161,7 +161,7 @@ def _failure_document(reached: HeadLength) -> dict[str, Any] | None:
 @click.option("--starts", default=20, show_default=True, help="Random starts; the closed forms come on top.")
 @click.option("--limit", default=USUAL_LIMIT, show_default=True, help="Largest length at which copying is decided.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory; reused when resumed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else to stderr.")
+@json_option
 @click.pass_context
 def minimize_command(
     ctx: click.Context,
@@ -192,17 +192,14 @@ def minimize_command(
     )
     if out.exists() and not out.is_dir():
         raise InputError("--out", str(out), "a directory")
-    console = Console(stderr=True)
-    columns = (TextColumn("starts"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        linear_programme = queries == "free" and length > 1
-        task = progress.add_task("starts", total=count_starts(problem, starts, linear_programme))
-        result = minimise(problem, starts, out, limit, lambda: progress.advance(task))
+    linear_programme = queries == "free" and length > 1
+    with progress("starts", count_starts(problem, starts, linear_programme)) as tick:
+        result = minimise(problem, starts, out, limit, tick)
     document = result.document()
     write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
     _save_best(result, out)
     if as_json:
-        click.echo(json.dumps(document))
+        print_json(document)
     else:
         _print(result, out)
     ctx.exit(1 if result.beaten else 0)

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from constructions import MinimiserProblem, best_of, programme_amplitudes, search_minimisers
 from engine import write_atomically
+from proofs_check._command_parts import progress
+from proofs_check._figures import new_figure, save_figure
 from theory import InputError, MinimiserSetting, Queries, draw_grid_frequencies, head_length, loss_lower_bound
 
 #: The bounds M of the first two panels, at L = LENGTH.
@@ -81,11 +81,8 @@ def minimisers_command(out: Path, d: int, seed: int) -> None:
     if out.suffix not in (".pdf", ".png", ".svg"):
         raise InputError("--out", str(out), "a file name that ends in .pdf, .png or .svg")
     draw_grid_frequencies(d, seed, 0)
-    console = Console(stderr=True)
-    columns = (TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("points", total=len(POINTS))
-        figures = _figures(out.with_suffix(".json"), d, seed, lambda: progress.advance(task))
+    with progress("points", len(POINTS)) as tick:
+        figures = _figures(out.with_suffix(".json"), d, seed, tick)
     draw_figure(out, figures)
     click.echo(f"Saved: {out}, figures: {out.with_suffix('.json')}")
 
@@ -132,19 +129,16 @@ def _figures_of(point: Point, d: int, seed: int) -> dict[str, Any]:
 def draw_figure(out: Path, figures: dict[str, Any]) -> None:
     """Three panels: loss against M, excess over the floor against M, length copied against L."""
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "copycert"}
+    style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
     with rc_context(style):
-        figure = Figure(figsize=(10.5, 3.4), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = new_figure(10.5, 3.4)
         axes = figure.subplots(1, 3)
         _loss_panel(axes[0], figures)
         _excess_panel(axes[1], figures)
         _length_panel(axes[2], figures)
         out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, dpi=200, metadata={"Date": None} if out.suffix == ".svg" else None)
+        save_figure(figure, out)
 
 
 def _curve(axes: Any, x: Sequence[float], y: Sequence[float], number: int, label: str) -> None:
