@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs_check._comparison import repetition_summary
+from proofs_check._figures import new_figure, save_figure
 from theory import InputError
 
 #: Colour, marker and dashes of each encoding (Okabe and Ito 2008).
@@ -41,19 +42,16 @@ def require_plots() -> None:
 def _figure(file: Path, panels: int, columns: int = 4, size: tuple[float, float] = PANEL) -> Iterator[Any]:
     """A figure with its axes in a list, saved as PDF and PNG at the end; no window, no global state."""
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
     with rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 100}):
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = new_figure(size[0] * columns, size[1] * rows)
         axes = [figure.add_subplot(rows, columns, number + 1) for number in range(panels)]
         yield figure, axes
         file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file.with_suffix(".pdf"), metadata={"CreationDate": None})
-        figure.savefig(file.with_suffix(".png"), dpi=200)
+        for ending in (".pdf", ".png"):
+            save_figure(figure, file.with_suffix(ending))
 
 
 def _label(row: dict[str, Any]) -> str:
