@@ -91,10 +91,14 @@ HALF_HOUR = ("grid", "star", "others", "uniform")
 
 
 def timed_job(job: Job) -> dict[str, Any]:
-    """The row of a job and the processor time that it took here; resumed parts are not counted."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    """The row of a job and the processor time that it took, kept beside the run; a try that was killed is not in it."""
+    file = job.directory / "cpu.json"
+    spent = json.loads(file.read_text()) if file.exists() else 0.0
+    start = time.process_time()
     row = run_job(job)
-    return {**row, "cpu_seconds": round(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before, 1)}
+    spent = round(spent + time.process_time() - start, 1)
+    write_atomically(file, (json.dumps(spent) + "\n").encode())
+    return {**row, "cpu_seconds": spent}
 
 
 def long_job(job: LongJob) -> dict[str, Any]:
@@ -126,16 +130,16 @@ def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
             for config, ask in PARTS[name](options.seeds)
         ]
         done = sweep(timed_job, jobs, processes=options.processes)
-    start, rows = time.perf_counter(), {}
+    rows: dict[int, dict[str, Any]] = {}
     for number, row in done:
         rows[number] = row
-        save(name, [rows[key] for key in sorted(rows)], time.perf_counter() - start)
+        save(name, [rows[key] for key in sorted(rows)])
         Console(stderr=True).print(f"{name}: {row.get('run', row.get('distribution'))} done")
 
 
-def part_document(name: str, rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """The rows of a part, their sums over seeds, and the wall time."""
-    document: dict[str, Any] = {"wall_seconds": round(seconds, 1), "runs": rows}
+def part_document(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rows of a part, their sums over seeds, and the processor time."""
+    document: dict[str, Any] = {"cpu_seconds": round(sum(row["cpu_seconds"] for row in rows), 1), "runs": rows}
     if name != "long":
         document |= {"summary": summary(rows), "repetition": repetition_summary(rows)}
     return document
@@ -155,8 +159,8 @@ def main(arguments: list[str] | None = None) -> None:
     known = json.loads(options.out.read_text()) if options.out.exists() else {}
     parts = known.get("parts", {})
 
-    def save(name: str, rows: list[dict[str, Any]], seconds: float) -> None:
-        parts[name] = {"commit": head["commit"], **part_document(name, rows, seconds)}
+    def save(name: str, rows: list[dict[str, Any]]) -> None:
+        parts[name] = {"commit": head["commit"], "clean": head["clean"], **part_document(name, rows)}
         write_atomically(options.out, (json.dumps({**head, "parts": parts}, indent=1) + "\n").encode())
 
     for name in options.parts:
