@@ -27,8 +27,8 @@ from rich.console import Console
 
 from benchmarks._provenance import ROOT, provenance
 from engine import COPY_DISTRIBUTIONS, RunConfig, accuracy_at, load_run, preset_run, sweep, write_atomically
-from proofs_check._command_compare import KEEPS, run_name
-from proofs_check._comparison import Job, Questions, repetition_summary, run_job, summary
+from proofs_check._command_compare import KEEPS, run_name, write_plots
+from proofs_check._comparison import Job, Questions, comparison_document, repetition_summary, run_job, summary
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 RUNS = ROOT / "out" / "training"
@@ -145,6 +145,12 @@ def part_document(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
+def write_figures(parts: dict[str, Any], out: Path) -> None:
+    """The plots of the half hour's parts, as `copycert compare` draws them."""
+    rows = [row for name in HALF_HOUR if name in parts for row in parts[name]["runs"]]
+    write_plots(comparison_document(rows, complete=True), out)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts asked for; a part that stands in the results for this commit is made again from its runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -154,6 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=Path, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--plots", type=Path, default=None, help="directory for plots of the results, when all is done")
     options = parser.parse_args(arguments)
     head = {**provenance(0), "seeds": options.seeds, "method": "sampled"}
     known = json.loads(options.out.read_text()) if options.out.exists() else {}
@@ -165,6 +172,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     for name in options.parts:
         run_part(name, options, save)
+    if options.plots is not None:
+        write_figures(parts, options.plots)
 
 
 if __name__ == "__main__":

@@ -54,14 +54,21 @@ def _figure(file: Path, panels: int, columns: int = 4, size: tuple[float, float]
             save_figure(figure, file.with_suffix(ending))
 
 
+def _name(row: dict[str, Any]) -> str:
+    return str(row["encoding"]) + ("" if row["separator"] == "<n>" else f" with {row['separator']}")
+
+
 def _label(row: dict[str, Any]) -> str:
     missed = row["verdicts"].get("NOT CONVERGED", 0)
-    name = f"{row['encoding']}{'' if row['separator'] == '<n>' else ' with ' + row['separator']}"
-    return name if not missed else f"{name} (NOT CONVERGED: {missed} of {row['seeds']} seeds)"
+    return _name(row) if not missed else f"{_name(row)} (NOT CONVERGED: {missed} of {row['seeds']} seeds)"
 
 
-def _draw(axis: Any, encoding: str, x: Sequence[float], counts: Sequence[dict[str, Any]], label: str) -> None:
+def _draw(
+    axis: Any, encoding: str, x: Sequence[float], counts: Sequence[dict[str, Any]], label: str, *, joined: bool = True
+) -> None:
     colour, marker, dashes = STYLES[encoding]
+    if not joined:
+        dashes = "none"
     face = "white" if "NOT CONVERGED" in label else colour
     y = [count["accuracy"] for count in counts]
     # The interval of a share of 0 or 1 touches it; rounding must not make a bar negative.
@@ -100,9 +107,11 @@ def plot_training_distributions(document: dict[str, Any], file: Path) -> None:
         for axis, train_distribution in zip(axes, trained, strict=True):
             rows = [row for row in document["summary"] if row["train_distribution"] == train_distribution]
             tests = list(dict.fromkeys(row["distribution"] for row in rows))
-            for encoding in dict.fromkeys((row["encoding"], row["separator"]) for row in rows):
-                mine = [row for row in rows if (row["encoding"], row["separator"]) == encoding]
-                _draw(axis, encoding[0], range(len(mine)), [row["within"] for row in mine], encoding[0])
+            for number, name in enumerate(dict.fromkeys(map(_name, rows))):
+                mine = [row for row in rows if _name(row) == name]
+                # Beside each other; categories have nothing between them, so nothing joins them.
+                x = [place + 0.08 * number for place in range(len(mine))]
+                _draw(axis, mine[0]["encoding"], x, [row["within"] for row in mine], name, joined=False)
             axis.set_xticks(range(len(tests)), tests, rotation=20)
             axis.set(ylim=(-0.05, 1.05), title=f"trained on {train_distribution}", ylabel="exact, trained lengths")
             axis.legend(fontsize=6, frameon=False)
@@ -131,6 +140,18 @@ def plot_attention(maps: list[Any], titles: list[str], tokens: list[str], file: 
             axis.imshow(weights**0.5, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest", aspect="equal")
             axis.set_title(title, fontsize=7)
             axis.set(xlabel="key", ylabel="query")
-            marks = [number for number, token in enumerate(tokens) if token not in ("0", "1")]
-            axis.set_xticks(marks, [tokens[number] for number in marks], rotation=90, fontsize=5)
-            axis.set_yticks(marks, [tokens[number] for number in marks], fontsize=5)
+            marks = delimiter_labels(tokens)
+            axis.set_xticks(list(marks), list(marks.values()), rotation=90, fontsize=5)
+            axis.set_yticks(list(marks), list(marks.values()), fontsize=5)
+
+
+def delimiter_labels(tokens: Sequence[str]) -> dict[int, str]:
+    """Runs of tokens that are no data, joined, by the index of their first token: single labels would overlap."""
+    marks: dict[int, str] = {}
+    first = 0
+    for number, token in enumerate(tokens):
+        if token in ("0", "1"):
+            first = number + 1
+        else:
+            marks[first] = f"{marks[first]} {token}" if first in marks else token
+    return marks

@@ -26,6 +26,7 @@ from engine import (
 )
 from proofs_check._command_attention import head_maps, measured
 from proofs_check._comparison import summary
+from proofs_check._plots import delimiter_labels
 from proofs_check._verdicts import share, verdict_on
 from proofs_check.command_line import cli, main
 from theory import InputError
@@ -228,6 +229,12 @@ def test_attention_of_a_run_that_copies_is_on_the_source(good: Path, tmp_path: P
     assert head["source"] > head["diagonal"] and head["stripe"] < 0.5
     assert (tmp_path / "attention-maps.pdf").read_bytes().startswith(b"%PDF")
     assert json.loads((tmp_path / "attention.json").read_text()) == document
+
+
+def test_delimiters_side_by_side_get_one_label() -> None:
+    tokens = ["<n>", "<I:>", "0", "1", "<n>", "<I:>", "<O:>", "0", "1", "<n>"]
+    assert delimiter_labels(tokens) == {0: "<n> <I:>", 4: "<n> <I:> <O:>", 9: "<n>"}
+    assert delimiter_labels(["0", "1"]) == {}
 
 
 def test_heads_may_differ_from_layer_to_layer(poor: Path) -> None:
