@@ -16,6 +16,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from constructions import build_minimiser_model, closed_form, forced_answers, programme_amplitudes
 from proofs_check._theorem_4_2 import MinimiserParameters, minimiser_claims
@@ -45,6 +46,8 @@ from theory import (
     tied_threshold,
     worst_case_gap,
 )
+from theory._log_programme import LogProgramme, least_log_sum
+from theory._minimiser_bound import _Problem
 from theory._minimiser_program import GapCoefficients
 
 
@@ -307,6 +310,64 @@ def test_any_evidence_proves_no_more_than_the_best_search(queries: str, length: 
     theta = np.concatenate([queries_.ravel(), head.keys.ravel(), head.values])
     assert other.certified_loss <= BruteLoss(setting).value_and_gradient(theta)[0] + 1e-12
     assert other.excess >= 0
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 4), st.integers(2, 4), st.integers(1, 9), st.floats(0.1, 60), st.integers(0, 10**6))
+def test_the_least_log_of_a_sum_is_bracketed_and_no_point_is_below(
+    blocks: int, vertices: int, terms: int, size: float, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    gaps = size * generator.normal(size=(terms, blocks, vertices))
+    allowed = generator.random((blocks, vertices)) < 0.8
+    allowed[:, 0] = True
+    programme = LogProgramme(gaps, generator.normal(size=terms), allowed)
+    found = least_log_sum(programme)
+    assert 0 <= found.upper - found.lower + 1e-9 <= 1e-4
+    assert not found.weights[~allowed].any() and found.weights.sum(axis=1) == pytest.approx(1)
+
+    def soft(x: np.ndarray) -> float:
+        powers = np.where(allowed, np.exp(x.reshape(allowed.shape)), 0.0)
+        return programme.value(powers / powers.sum(axis=1, keepdims=True))
+
+    searched = minimize(soft, generator.normal(size=allowed.size), method="Nelder-Mead", options={"maxfev": 300})
+    assert searched.fun >= found.lower - 1e-9
+
+
+def test_the_bound_keeps_its_worth_where_terms_differ_by_many_orders() -> None:
+    """The certified excess is what the optimum over the hull, from SLSQP on the logarithm, comes to for each asker."""
+    bound = Fraction(4)
+    setting = setting_of(16, 5, bound, draw=48)
+    problem = _Problem(setting)
+    least = 0.0
+    for asker in setting.askers:
+        terms = [term for term in problem.terms if term[0] == asker]
+        table = 2 * float(bound) ** 2 * problem.coefficients.floats([term[2] for term in terms])
+        corners = np.stack([table[..., 0], -table[..., 0], table[..., 1], -table[..., 1]], axis=-1)
+        gaps = np.stack([problem.vertex_gaps(term) for term in terms]) if asker == "data" else corners
+        logs = np.log([float(problem.weights[term]) for term in terms])
+        optimum = slsqp_least(gaps, logs)
+        least += np.exp(optimum)
+    expected = 2 * float(bound) * least / (1 + np.exp(float(bound)))
+    assert expected < 1e-30 and loss_lower_bound(setting).certified_excess == pytest.approx(expected, rel=1e-3)
+
+
+def slsqp_least(gaps: np.ndarray, logs: np.ndarray) -> float:
+    terms, blocks, vertices = gaps.shape
+    flat = gaps.reshape(terms, -1)
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        exponents = logs - flat @ x
+        value = float(logsumexp(exponents))
+        return value, -(np.exp(exponents - value) @ flat)
+
+    found = minimize(
+        objective, np.full(blocks * vertices, 1 / vertices), jac=True, method="SLSQP",
+        bounds=[(0, 1)] * flat.shape[1], options={"maxiter": 500, "ftol": 1e-10},
+        constraints={"type": "eq", "fun": lambda x: np.kron(np.eye(blocks), np.ones(vertices)) @ x - 1,
+                     "jac": lambda x: np.kron(np.eye(blocks), np.ones(vertices))},
+    )  # fmt: skip
+    return float(found.fun)
 
 
 def test_a_length_of_one_leaves_the_floor() -> None:
