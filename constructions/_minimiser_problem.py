@@ -34,7 +34,7 @@ from theory import (
 )
 
 Norm = Literal["linf", "l2"]
-Method = Literal["closed-form", "linear-programme", "L-BFGS-B", "Adam", "sign-descent"]
+Method = Literal["closed-form", "linear-programme", "content-programme", "L-BFGS-B", "Adam", "sign-descent"]
 
 #: Strings of each length in the sample that a search beyond LONGEST_ENUMERATION minimises over, and in the fresh one
 #: that its result is judged by.

@@ -18,12 +18,13 @@ from constructions import (
     MinimiserProblem,
     Norm,
     Parametrisation,
+    ProgrammeMethod,
     best_of,
     build_coupled_model,
     build_minimiser_model,
     count_starts,
     forced_answers,
-    programme_amplitudes,
+    programme_heads,
     search_minimisers,
 )
 from engine import save_weights, write_atomically
@@ -129,8 +130,8 @@ def minimise(
     require_at_least("starts", starts, 1)
     require_at_least("limit", limit, 1)
     setting, decoupled = problem.setting, problem.parametrisation == "decoupled"
-    amplitudes = programme_amplitudes(setting) if decoupled else None
-    found = search_minimisers(problem, starts, out, amplitudes, tick)
+    heads = programme_heads(setting) if decoupled else {}
+    found = search_minimisers(problem, starts, out, heads, tick)
     bound = loss_lower_bound(setting) if decoupled and problem.norm == "linf" else None
     theta = best_of(found).theta
     if theta is None:
@@ -192,8 +193,8 @@ def minimize_command(
     )
     if out.exists() and not out.is_dir():
         raise InputError("--out", str(out), "a directory")
-    linear_programme = queries == "free" and length > 1
-    with progress("starts", count_starts(problem, starts, linear_programme)) as tick:
+    heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
+    with progress("starts", count_starts(problem, starts, heads)) as tick:
         result = minimise(problem, starts, out, limit, tick)
     document = result.document()
     write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())

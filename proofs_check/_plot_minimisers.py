@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from constructions import MinimiserProblem, best_of, programme_amplitudes, search_minimisers
+from constructions import MinimiserProblem, best_of, programme_heads, search_minimisers
 from engine import write_atomically
 from proofs_check._command_parts import progress
 from proofs_check._figures import new_figure, save_figure
@@ -110,7 +110,7 @@ def _figures_of(point: Point, d: int, seed: int) -> dict[str, Any]:
     setting = MinimiserSetting(draw_grid_frequencies(d, seed, 0), point.length, point.bound, 1, point.queries)
     problem, bound = MinimiserProblem(setting), loss_lower_bound(setting)
     with TemporaryDirectory() as directory:
-        best = best_of(search_minimisers(problem, 0, Path(directory), programme_amplitudes(setting)))
+        best = best_of(search_minimisers(problem, 0, Path(directory), programme_heads(setting)))
     if best.theta is None:
         raise ArithmeticError("the closed form came to no point")
     reached = head_length(setting.frequencies, setting.a, problem.parameters.head(best.theta), LIMIT)

@@ -25,7 +25,7 @@ from constructions import (
     build_minimiser_model,
     closed_form,
     forced_answers,
-    programme_amplitudes,
+    programme_heads,
     require_as_claimed,
     require_feasible,
     search_minimisers,
@@ -117,8 +117,8 @@ def test_the_start_of_another_problem_is_not_used(tmp_path: Path) -> None:
 def test_interrupted_and_resumed_equals_undisturbed(options: dict[str, Any], tmp_path: Path) -> None:
     of_setting = {name: options.pop(name) for name in ("queries", "length") if name in options}
     problem = MinimiserProblem(setting_of(d=4, **of_setting), **options)
-    amplitudes = programme_amplitudes(problem.setting) if problem.parametrisation == "decoupled" else None
-    whole = search_minimisers(problem, 3, tmp_path / "whole", amplitudes)
+    heads = programme_heads(problem.setting)
+    whole = search_minimisers(problem, 3, tmp_path / "whole", heads)
 
     ticks = iter((False, True, False, False, True))
 
@@ -128,8 +128,8 @@ def test_interrupted_and_resumed_equals_undisturbed(options: dict[str, Any], tmp
 
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            search_minimisers(problem, 3, tmp_path / "parts", amplitudes, tick)
-    parts = search_minimisers(problem, 3, tmp_path / "parts", amplitudes)
+            search_minimisers(problem, 3, tmp_path / "parts", heads, tick)
+    parts = search_minimisers(problem, 3, tmp_path / "parts", heads)
     assert [one.start for one in whole] == [one.start for one in parts]
     for one, other in zip(whole, parts, strict=True):
         assert one.theta is not None and other.theta is not None

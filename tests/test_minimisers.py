@@ -18,20 +18,23 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from constructions import build_minimiser_model, closed_form, forced_answers, programme_amplitudes
+from constructions import build_minimiser_model, closed_form, content_head, forced_answers, programme_amplitudes
 from proofs_check._theorem_4_2 import MinimiserParameters, minimiser_claims
 from proofs_check.verify import verify_file
 from proofs_check.verify._minimiser_gap import relations_of
 from theory import (
     BoundEvidence,
     GridFrequencies,
+    HeadWeights,
     InputError,
     LimitFailure,
     MinimiserSetting,
+    PopulationLoss,
     Turn,
     all_strings,
     certified_bound,
     closed_form_solution,
+    content_solution,
     draw_grid_frequencies,
     failure_ceiling,
     grid_positions,
@@ -47,7 +50,8 @@ from theory import (
     worst_case_gap,
 )
 from theory._log_programme import LogProgramme, least_log_sum
-from theory._minimiser_bound import _Problem
+from theory._minimiser_bound import LossTerms
+from theory._minimiser_content import _corner_gaps
 from theory._minimiser_program import GapCoefficients
 
 
@@ -338,7 +342,7 @@ def test_the_bound_keeps_its_worth_where_terms_differ_by_many_orders() -> None:
     """The certified excess is what the optimum over the hull, from SLSQP on the logarithm, comes to for each asker."""
     bound = Fraction(4)
     setting = setting_of(16, 5, bound, draw=48)
-    problem = _Problem(setting)
+    problem = LossTerms(setting)
     least = 0.0
     for asker in setting.askers:
         terms = [term for term in problem.terms if term[0] == asker]
@@ -375,6 +379,76 @@ def test_a_length_of_one_leaves_the_floor() -> None:
     with mpmath.workdps(30):
         assert found.certified_loss == pytest.approx(float(mpmath.log1p(mpmath.exp(-2))), rel=1e-15)
     assert found.certified_excess == 0
+
+
+# --- content ----------------------------------------------------------------------------------------------------
+
+
+def linear_loss(setting: MinimiserSetting, head: HeadWeights) -> float:
+    """sum omega exp(-gap) of a head from the scores of each query, wanted symbol and wrong token, step by step."""
+    frequencies = (*setting.frequencies.row, *setting.frequencies.column)
+    beta = 2 * np.pi * np.array([float(frequency.turns()) for frequency in frequencies])
+    axis = np.arange(len(beta)) >= len(setting.frequencies.row)
+    queries, keys = (part[:, 0::2] + 1j * part[:, 1::2] for part in (head.queries, head.keys))
+
+    def score(query: int, key: int, relation: tuple[int, int]) -> float:
+        return float(
+            (queries[query] * keys[key].conj() * np.exp(-1j * beta * np.where(axis, *relation[::-1]))).real.sum()
+        )
+
+    value = 0.0
+    for step in setting.steps():
+        cases = [(2, 0), (2, 1)] if step.step == 1 else list(itertools.product((0, 1), repeat=2))
+        for query, wanted in cases:
+            wrong, best = 1 - wanted, score(query, wanted, (-1, 0))
+            free = sum(np.exp(score(query, wrong, r) - best) for r in step.free) / 2
+            own = sum(np.exp(score(query, query, r) - best) for r in step.repeats) if wanted != query else 0.0
+            value += (free + own) / (len(cases) * setting.length * step.n)
+    return float(value)
+
+
+@pytest.mark.parametrize(("d", "length", "bound", "draw"), [(8, 3, 2, 0), (8, 4, 2, 2), (16, 5, 4, 48)])
+def test_the_content_head_has_the_linear_loss_of_its_programme(
+    d: int, length: int, bound: Fraction | int, draw: int
+) -> None:
+    setting = setting_of(d, length, bound, draw=draw)
+    found = content_solution(setting)
+    assert np.log(linear_loss(setting, content_head(setting))) == pytest.approx(found.log_loss, abs=1e-4)
+    # A head whose content is moved by a thousandth does not.
+    moved = content_head(setting)
+    moved.keys[1, -2:] *= 0.999
+    assert abs(np.log(linear_loss(setting, moved)) - found.log_loss) > 1e-4
+
+
+def test_branch_and_bound_finds_the_best_kinds_of_all() -> None:
+    setting = setting_of(8, 4, 2, draw=2)
+    problem = LossTerms(setting)
+    gaps = np.stack([_corner_gaps(problem, term) for term in problem.terms])
+    logs = np.log([float(problem.weights[term]) for term in problem.terms])
+    best = np.inf
+    for kinds in itertools.product((False, True), repeat=4):
+        # SLSQP over the vertices of each pair's kind; content pairs have fewer, the last ones repeated.
+        chosen = [gaps[:, f, 16:] if kind else gaps[:, f, :16] for f, kind in enumerate(kinds)]
+        wide = [np.concatenate([part, part[:, -1:].repeat(16 - part.shape[1], axis=1)], axis=1) for part in chosen]
+        best = min(best, slsqp_least(np.stack(wide, axis=1), logs))
+    found = content_solution(setting)
+    assert found.log_least - 1e-3 <= best <= found.log_loss + 1e-3 and found.log_loss - best <= 0.011
+
+
+def test_content_beats_position_by_orders_of_magnitude_and_is_within_twice_the_certified_excess() -> None:
+    setting = setting_of(16, 5, 4, draw=48)
+    loss = PopulationLoss(setting.frequencies, 1, 5)
+    position, content = (loss.excess(head, 4.0) for head in (closed_form(setting), content_head(setting)))
+    certified = loss_lower_bound(setting).certified_excess
+    assert certified <= content <= 2 * certified < position * 1e-7
+    assert any(content_solution(setting).content)
+
+
+def test_content_needs_free_queries_and_other_tokens() -> None:
+    with pytest.raises(InputError, match="queries"):
+        content_solution(setting_of(8, 3, 1, "tied"))
+    with pytest.raises(InputError, match="L"):
+        content_solution(setting_of(8, 1, 1))
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class LogOptimum(NamedTuple):
     lower: float
 
 
-def least_log_sum(programme: LogProgramme) -> LogOptimum:
+def least_log_sum(programme: LogProgramme, enough: float = ENOUGH) -> LogOptimum:
     """The point of the least duality gap on the way (floats). Cost: some 50 steps, each O(terms^2 blocks vertices)."""
     weights = programme.allowed / programme.allowed.sum(axis=1, keepdims=True)
     barrier = 1.0
@@ -81,7 +81,7 @@ def least_log_sum(programme: LogProgramme) -> LogOptimum:
         lower = value - float(largest.sum() - (rates * weights).sum())
         if best is None or value - lower < best.upper - best.lower:
             best = LogOptimum(weights, programme.at(weights), value, lower)
-        if value - lower <= ENOUGH:
+        if value - lower <= enough:
             break
         slope, step = _newton_step(programme, weights, shares, rates, barrier)
         gain = -float((slope * step).sum())
@@ -105,28 +105,33 @@ def _newton_step(
     inside = np.where(programme.allowed, weights, 1.0)
     slope = np.where(programme.allowed, -rates - barrier / inside, 0.0)
     diagonal = np.where(programme.allowed, inside**2 / barrier, 0.0)
-    whole = diagonal.sum(axis=1, keepdims=True)
-
-    def without_curvature(x: Float64[np.ndarray, "*terms blocks vertices"]) -> Float64[np.ndarray, "*terms b v"]:
-        scaled = diagonal * x
-        return np.asarray(scaled - diagonal * (scaled.sum(axis=-1, keepdims=True) / whole))
-
     ranks = np.sqrt(shares)[:, None, None] * (programme.gaps - rates)
-    eased, first = without_curvature(ranks), without_curvature(slope)
+    eased, first = _eased(diagonal, ranks), _eased(diagonal, slope)
     matrix = np.eye(len(shares)) + np.einsum("tbv,sbv->ts", ranks, eased)
     through = np.linalg.solve(matrix, np.einsum("tbv,bv->t", ranks, first))
     return slope, np.einsum("t,tbv->bv", through, eased) - first
 
 
+def _eased(
+    diagonal: _Weights, x: Float64[np.ndarray, "*terms blocks vertices"]
+) -> Float64[np.ndarray, "*terms blocks vertices"]:
+    """The inverse of the barrier's Hessian on the planes, times x."""
+    scaled = diagonal * x
+    part = scaled.sum(axis=-1, keepdims=True) / diagonal.sum(axis=1, keepdims=True)
+    return np.asarray(scaled - diagonal * part)
+
+
+def _merit(programme: LogProgramme, weights: _Weights, barrier: float) -> float:
+    return programme.value(weights) - barrier * float(np.log(weights[programme.allowed]).sum())
+
+
 def _length(programme: LogProgramme, weights: _Weights, step: _Weights, gain: float, barrier: float) -> float:
     """How far to go along the step: inside the polytopes, and down (Armijo's rule)."""
-
-    def merit(at: _Weights) -> float:
-        return programme.value(at) - barrier * float(np.log(at[programme.allowed]).sum())
-
     falling = programme.allowed & (step < 0)
     length = min(1.0, INSIDE * float((-weights[falling] / step[falling]).min())) if falling.any() else 1.0
-    before = merit(weights)
-    while length > LEAST_STEP and not merit(weights + length * step) <= before - 1e-4 * length * gain:
+    before = _merit(programme, weights, barrier)
+    while length > LEAST_STEP and not (
+        _merit(programme, weights + length * step, barrier) <= before - 1e-4 * length * gain
+    ):
         length /= 2
     return length

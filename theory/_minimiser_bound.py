@@ -137,7 +137,7 @@ def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
     For L = 1 no other data token exists and the bound is the floor itself (which no model reaches).
     Cost: a few convex minimisations in floats, and about 100 times `certified_bound` at 64 bits.
     """
-    problem = _Problem(setting)
+    problem = LossTerms(setting)
     means = problem.position_costs(problem.mean_weights)
     floats: dict[Term, float] = {(asker, "mean", r): cost for asker, own in means.items() for r, cost in own.items()}
     floats |= _coupled_costs(problem)
@@ -157,7 +157,7 @@ def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence) -> LossB
         KeyError: a term of the setting has no cost.
         VacuousBallError: the enclosure of the loss is too wide.
     """
-    problem = _Problem(setting)
+    problem = LossTerms(setting)
     with working_precision(PRECISION):
         bound, share = ball(setting.bound), arb(0)
         if problem.terms:
@@ -190,7 +190,7 @@ def undiluted_factor(wish: arb, least: arb, same: arb) -> arb:
     return (1 - wish / least - wish**2 / (same * roots**2)).max(arb(0))
 
 
-class _Problem:
+class LossTerms:
     """The terms of the linear part and what bounds them."""
 
     def __init__(self, setting: MinimiserSetting) -> None:
@@ -277,14 +277,15 @@ class _Problem:
         """The gap of a term of the askers 0 and 1 that each pair adds at the hull's vertices: (W, R) with W = 1, -1, i,
         -i in units of 2 M^2 and R = W, then R = -W; floats.
         """
-        wanted, there = (
-            np.array([[float(x.mid()), float(y.mid())] for x, y in self.coefficients.waves(relation)])
-            for relation in (WANTED, term[2])
-        )
+        wanted, there = self.float_waves(WANTED), self.float_waves(term[2])
         # Where the other symbol is wanted the gap is W at w - R at r, where c is wanted it is R at w - W at r.
         equal, opposite = wanted - there, wanted + there if term[1] == "other" else -wanted - there
         parts = [sign * half[:, side] for half in (equal, opposite) for side in (0, 1) for sign in (1, -1)]
         return float(self.setting.scale) * np.stack(parts, axis=1)
+
+    def float_waves(self, relation: GridRelation) -> Float64[np.ndarray, "pairs 2"]:
+        """(cos, sin) of each pair's angle at a relation, floats."""
+        return np.array([[float(x.mid()), float(y.mid())] for x, y in self.coefficients.waves(relation)])
 
     def position_costs(
         self, weights: Mapping[Asker, Mapping[GridRelation, Fraction]]
@@ -364,7 +365,7 @@ def _rounded_down(value: float) -> Fraction:
     return Fraction(floor(exact * Fraction(2) ** shift)) / Fraction(2) ** shift
 
 
-def _coupled_costs(problem: _Problem) -> dict[Term, float]:
+def _coupled_costs(problem: LossTerms) -> dict[Term, float]:
     """Costs of the terms of the askers 0 and 1 under free queries: their gaps where `sum omega exp(-g)` is least over
     the hull of (W, R).
     """
