@@ -305,12 +305,12 @@ def _turned(
     row_turns = turns_modulo_one(frequencies.row, [row])
     turned = []
     for query, distances in zip(queries, columns, strict=True):
-        column_turns = turns_modulo_one(frequencies.column, distances).reshape(len(distances), -1)
+        column_turns = turns_modulo_one(frequencies.column, distances)
         turns = np.concatenate([row_turns.repeat(len(distances), axis=0), column_turns], axis=1)
         cosine, sine = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
         x, y = query[0::2], query[1::2]
         parts = np.stack([x * cosine + y * sine, y * cosine - x * sine], axis=2)
-        turned.append(parts.reshape(len(distances), -1))
+        turned.append(parts.reshape(len(distances), len(query)))
     return turned
 
 
