@@ -2,7 +2,7 @@
 
 *Norms.* linf: every entry in [-M, M]. l2, for comparison: the ball of radius M sqrt(P), P the number of parameters. It
 is the smallest ball around the box, so whatever the box allows the ball allows too, and the box's corners (where the
-minimisers under linf gather) lie on its sphere.
+minimisers under linf gather) lie on its sphere. Another radius may be given, as the norm of a minimiser under linf.
 """
 
 from __future__ import annotations
@@ -60,15 +60,17 @@ class MinimiserProblem:
         parametrisation: decoupled or coupled.
         norm: linf or l2.
         seed: of the random starts and samples.
+        l2_square: the square of the radius under l2; None for M^2 P.
 
     Raises:
-        InputError: any of them out of range.
+        InputError: any of them out of range, or a radius under linf.
     """
 
     setting: MinimiserSetting
     parametrisation: Parametrisation = "decoupled"
     norm: Norm = "linf"
     seed: int = 0
+    l2_square: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not Fraction(1, 1000) <= self.bound <= 1000:
@@ -76,6 +78,8 @@ class MinimiserProblem:
         require_at_least("seed", self.seed, 0)
         if self.norm not in get_args(Norm):
             raise InputError("norm", self.norm, "one of " + ", ".join(get_args(Norm)))
+        if self.l2_square is not None and (self.norm == "linf" or self.l2_square <= 0):
+            raise InputError("l2_square", f"{float(self.l2_square):g}", "a number > 0, and only under l2")
         _ = self.parameters
 
     @property
@@ -96,8 +100,8 @@ class MinimiserProblem:
 
     @property
     def square_radius(self) -> Fraction:
-        """M^2 P, what the squares of the entries may add up to under l2."""
-        return self.bound**2 * self.parameters.size
+        """What the squares of the entries may add up to under l2."""
+        return self.bound**2 * self.parameters.size if self.l2_square is None else self.l2_square
 
     @property
     def exact(self) -> bool:
@@ -159,7 +163,7 @@ class MinimiserProblem:
             "parametrisation": self.parametrisation,
             "norm": self.norm,
             "seed": self.seed,
-        }
+        } | ({} if self.l2_square is None else {"l2_square": str(self.l2_square)})
 
     def project(self, theta: Theta) -> Theta:
         """The nearest point within the constraint (under l2 a hair inside)."""
@@ -233,7 +237,7 @@ def require_feasible(problem: MinimiserProblem, theta: Theta) -> None:
         if largest > problem.bound:
             raise RejectedThetaError(f"an entry exceeds M = {problem.bound} by {float(largest - problem.bound):.3g}")
     elif (square := sum(entry**2 for entry in entries)) > problem.square_radius:
-        raise RejectedThetaError(f"the square norm exceeds M^2 P by {float(square - problem.square_radius):.3g}")
+        raise RejectedThetaError(f"the square norm exceeds the radius' by {float(square - problem.square_radius):.3g}")
 
 
 def failed(name: str, method: Method, reason: str) -> Start:

@@ -273,7 +273,10 @@ def test_the_command_gives_the_same_figures_in_a_new_process(tmp_path: Path) -> 
     ]  # fmt: skip
     assert document["trivial_floor"] < document["lower_bound"] <= document["best_loss"] <= document["closed_form_loss"]
     assert [start["name"] for start in document["starts"]] == [
-        "closed-form", "linear-programme", "content-programme", "search-0001",
+        "closed-form",
+        "linear-programme",
+        "content-programme",
+        "search-0001",
     ]
     assert (tmp_path / "one" / "best.safetensors").is_file()
 
