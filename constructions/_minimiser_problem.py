@@ -7,7 +7,7 @@ minimisers under linf gather) lie on its sphere. Another radius may be given, as
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isclose, isqrt, log, nextafter
@@ -116,6 +116,20 @@ class MinimiserProblem:
         # |w . e_x| is at most d M^2, and at most (|w|^2 + |e_x|^2)/2 <= R^2/2; the last factor covers float products.
         product = self.setting.d * self.bound**2 if self.norm == "linf" else self.square_radius / 2
         return product * (1 + Fraction(1, 2**40))
+
+    @cached_property
+    def covering(self) -> MinimiserSetting:
+        """The setting whose box [-M', M'] holds the queries, keys and values of every point within the constraint, so
+        that what bounds the loss over that box from below does so here.
+
+        M' is the ceiling: decoupled, no entry exceeds M or R; coupled, an entry of W_Q e_c, W_K e_x or w . e_x is an
+        inner product of two disjoint parts of theta, like a value. Only a tied query is a part of a coupled theta
+        itself, and may be as large as M or R.
+        """
+        largest = self.ceiling
+        if self.parametrisation == "coupled" and self.setting.queries == "tied":
+            largest = max(largest, self.bound if self.norm == "linf" else _root_above(self.square_radius))
+        return replace(self.setting, bound=largest)
 
     @cached_property
     def least_logit(self) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,6 +39,7 @@ from theory import (
     Queries,
     ball,
     draw_grid_frequencies,
+    energy_loss_bound,
     float_below,
     grid_frequencies_document,
     head_length,
@@ -62,13 +64,13 @@ class Minimisation:
     Attributes:
         problem: what was minimised.
         found: every start.
-        bound: the certified lower bound of the box, None where it does not apply (coupled, or l2).
+        bound: the certified lower bound over the smallest box known to hold every head within the constraint.
         reached: how far the best point copies.
     """
 
     problem: MinimiserProblem
     found: list[Found]
-    bound: LossBound | None
+    bound: LossBound
     reached: HeadLength
 
     @property
@@ -85,7 +87,20 @@ class Minimisation:
     @property
     def lower_bound(self) -> float:
         """The best certified lower bound of the loss over the constraint."""
-        return self.trivial_floor if self.bound is None else max(self.bound.certified_loss, self.trivial_floor)
+        return max(self.bound.certified_loss, self.trivial_floor, self.energy_bound)
+
+    @property
+    def energy_bound(self) -> float:
+        """The certified bound of a ball (decoupled, l2), else 0."""
+        problem = self.problem
+        if problem.norm == "linf" or problem.parametrisation == "coupled":
+            return 0.0
+        return float_below(energy_loss_bound(problem.setting.length, problem.setting.queries, problem.square_radius))
+
+    @cached_property
+    def certified_excess(self) -> float:
+        """A float certainly at most the bound's excess over the floor that the starts' excess is measured from."""
+        return self.bound.excess_over(self.problem.ceiling)
 
     @property
     def closed(self) -> Found | None:
@@ -96,16 +111,14 @@ class Minimisation:
     @property
     def beaten(self) -> bool:
         """Does some start lie certainly below the certified bound? That would refute the bound."""
-        if self.bound is None:
-            return False
-        least = self.bound.certified_excess
+        least = self.certified_excess
         return any(one.start.excess_upper is not None and one.start.excess_upper < least for one in self.found)
 
     def ratio(self, found: Found) -> float | None:
         """The start's excess over the floor, in units of the certified excess."""
-        if self.bound is None or found.start.excess is None or not self.bound.certified_excess > 0:
+        if found.start.excess is None or not self.certified_excess > 0:
             return None
-        return found.start.excess / self.bound.certified_excess
+        return found.start.excess / self.certified_excess
 
     def document(self) -> dict[str, Any]:
         """The JSON object of the command."""
@@ -132,7 +145,7 @@ def minimise(
     setting, decoupled = problem.setting, problem.parametrisation == "decoupled"
     heads = programme_heads(setting) if decoupled else {}
     found = search_minimisers(problem, starts, out, heads, tick)
-    bound = loss_lower_bound(setting) if decoupled and problem.norm == "linf" else None
+    bound = loss_lower_bound(problem.covering)
     theta = best_of(found).theta
     if theta is None:
         raise ArithmeticError("the best start has no point")
@@ -263,7 +276,7 @@ def _print(result: Minimisation, out: Path) -> None:
     console.print(
         f"Best loss {_spelled(best.loss, 9)} ({best.name}), {_kind(exact, best.standard_error)}.", soft_wrap=True
     )
-    label = "trivial" if result.bound is None else "new, ball"
+    label = "new, ball" if result.lower_bound > result.trivial_floor else "trivial"
     console.print(
         f"No point within the constraint is below {result.lower_bound:.9g} ({label}); trivial floor "
         f"{result.trivial_floor:.9g}.",

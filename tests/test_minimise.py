@@ -38,6 +38,7 @@ from theory import (
     PopulationLoss,
     all_strings,
     draw_grid_frequencies,
+    energy_loss_bound,
     head_length,
     loss_lower_bound,
     population_excess_bounds,
@@ -213,6 +214,57 @@ def test_certified_bounds_enclose_the_exact_loss_and_the_lower_bound_lies_below(
         lower, upper = population_excess_bounds(setting.frequencies, 1, length, head, bound)
         assert float(lower) * (1 - 1e-9) <= excess <= float(upper) * (1 + 1e-9) + 1e-300
         assert excess >= certified
+
+
+@pytest.mark.parametrize("queries", ["free", "tied"])
+@pytest.mark.parametrize(
+    ("parametrisation", "norm"), [("coupled", "linf"), ("coupled", "l2"), ("decoupled", "l2"), ("decoupled", "linf")]
+)
+def test_the_covering_box_holds_every_head_and_its_bound_lies_below(
+    parametrisation: Any, norm: Any, queries: Any
+) -> None:
+    setting = setting_of(8, 3, "1/3", queries=queries)
+    problem = MinimiserProblem(setting, parametrisation, norm)
+    box = problem.covering
+    certified = loss_lower_bound(box).certified_loss
+    energy = 0.0
+    if norm == "l2" and parametrisation == "decoupled":
+        energy = float(energy_loss_bound(3, queries, problem.square_radius).lower())
+    largest = 0.0
+    generator = np.random.default_rng(0)
+    for size in (0.3, 1.0, 100.0, 100.0, 100.0):
+        theta = problem.project(generator.normal(size=problem.parameters.size) * size * problem.largest_entry)
+        head = problem.parameters.head(theta)
+        largest = max(largest, *(float(np.abs(part).max()) for part in head))
+        loss = PopulationLoss(setting.frequencies, 1, 3).loss(head)
+        assert loss >= max(certified, energy)
+    # All entries at the bound and alike: the head's largest entries are the box's, for some of its kinds.
+    corner = problem.project(np.full(problem.parameters.size, 1.0))
+    largest = max(largest, *(float(np.abs(part).max()) for part in problem.parameters.head(corner)))
+    assert largest <= float(box.bound) and (norm == "l2" or largest >= 0.999 * float(box.bound))
+
+
+def test_the_bound_of_a_ball_is_above_its_floor_and_near_what_searches_find(tmp_path: Path) -> None:
+    problem = MinimiserProblem(setting_of(8, 3, "3/2"), norm="l2")
+    bound = float(energy_loss_bound(3, "free", problem.square_radius).lower())
+    floor = float(np.log1p(np.exp(-float(problem.least_logit))))
+    best = best_of(search_minimisers(problem, 1, tmp_path)).start.loss
+    assert best is not None and 1.05 * floor < bound <= best
+    # A ball of nine tenths the square has a better model than this bound of it would allow for the whole.
+    assert float(energy_loss_bound(3, "free", problem.square_radius * Fraction(9, 10)).lower()) > bound
+    # The minimum over E by a grid of floats; W and rho counted step by step.
+    shares: dict[int, float] = {}
+    for n in range(1, 4):
+        for i in range(1, n + 1):
+            others = set(range(1, n + 1)) - {i, i - 1}
+            for asker in ((2,) if i == 1 else (0, 1)) if others else ():
+                shares[asker] = shares.get(asker, 0.0) + 1 / (3 * n * (1 if i == 1 else 2))
+    whole = sum(shares.values())
+    rho = sum((share / whole) ** 2 for share in shares.values())
+    energy = np.linspace(0, float(problem.square_radius), 20_000)
+    attention = whole / (2 * (1 + np.exp(energy * np.sqrt(rho / 2))))
+    margin = np.sqrt((energy[-1] - energy) / 2) * (1 - attention)
+    assert bound == pytest.approx(float(np.log1p(np.exp(-margin.max()))), rel=0.02)
 
 
 def test_a_bound_of_another_head_does_not_enclose() -> None:

@@ -128,7 +128,13 @@ class LossBound:
     @property
     def certified_excess(self) -> float:
         """A float that is certainly at most the excess over the floor (0 below the range of floats)."""
-        return max(0.0, float_below(self.excess))
+        return self.excess_over(self.setting.bound)
+
+    def excess_over(self, ceiling: Fraction) -> float:
+        """A float that is certainly at most the bound less ln(1 + exp(-ceiling)) (0 if that is not positive)."""
+        with working_precision(PRECISION):
+            same = ceiling == self.setting.bound  # then nothing cancels
+            return max(0.0, float_below(self.excess if same else self.excess + self.floor - softplus(-ball(ceiling))))
 
 
 def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
