@@ -11,9 +11,10 @@ goes on from there when it is called again (finished starts are kept in out/mini
 - *coupled-inside*: the same with entries in [-M', M'], M' the largest multiple of 1/1024 with d M'^2 <= M, so that the
   queries, keys and values lie in [-M, M] (tied: and the query in [-M', M']).
 
-Reported: its loss, its excess over the floor ln(1 + e^-z), z the largest logit that its own constraint allows on
-average, and the exact length up to which it copies every string (looked at up to LIMIT). A search shows nothing but the
-point that it found, so the losses are *sampled*; the lengths are exact for those points (ball).
+Reported: its loss, the certified lower bound of the loss under that constraint, its excess over the floor ln(1 + e^-z),
+z the largest logit that the constraint allows on average, and the exact length up to which it copies every string
+(looked at up to LIMIT). A search shows nothing but the point that it found: losses are *sampled*, and lengths exact for
+those points (ball).
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import exp, isqrt, log1p
+from math import isqrt
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,9 +38,17 @@ import torch
 from rich.progress import track
 
 from benchmarks._provenance import ROOT, provenance
-from constructions import Found, MinimiserProblem, best_of, programme_heads, search_minimisers
+from constructions import Found, MinimiserProblem, ProgrammeMethod, best_of, programme_heads, search_minimisers
 from engine import write_atomically
-from theory import MinimiserSetting, Queries, draw_grid_frequencies, head_length
+from theory import (
+    HeadWeights,
+    MinimiserSetting,
+    Queries,
+    ball,
+    draw_grid_frequencies,
+    head_length,
+    working_precision,
+)
 
 RESULTS = Path(__file__).parent / "results" / "minimiser_comparison.json"
 KEPT = ROOT / "out" / "minimiser_comparison"
@@ -51,6 +61,9 @@ DECOUPLED_STARTS, COUPLED_STARTS = 3, 6
 #: No length above this is looked at.
 LIMIT = 10_000
 
+#: Of these the summary gives median and range.
+FIELDS = ("bound", "loss", "lower_bound", "excess", "length")
+
 READINGS: tuple[Queries, ...] = ("free", "tied")
 VARIANTS = ("linf", "l2-around", "l2-same", "coupled-same", "coupled-inside")
 
@@ -59,7 +72,8 @@ def one_reading(draw: int, queries: Queries) -> list[dict[str, Any]]:
     """The best point of every variant."""
     setting = MinimiserSetting(draw_grid_frequencies(DIMENSION, SEED, draw), LENGTH, BOUND, 1, queries)
     box = MinimiserProblem(setting, seed=draw)
-    best = best_of(_search(box, "linf"))
+    heads = programme_heads(setting)
+    best = best_of(_search(box, "linf", heads))
     inner = Fraction(isqrt(int(BOUND * 1024**2 / DIMENSION)), 1024)
     problems = {
         "linf": box,
@@ -68,16 +82,16 @@ def one_reading(draw: int, queries: Queries) -> list[dict[str, Any]]:
         "coupled-same": replace(box, parametrisation="coupled"),
         "coupled-inside": replace(box, parametrisation="coupled", setting=replace(setting, bound=inner)),
     }
-    return [_row(draw, name, problem, _search(problem, name)) for name, problem in problems.items()]
+    return [_row(draw, name, problem, _search(problem, name, heads)) for name, problem in problems.items()]
 
 
-def _search(problem: MinimiserProblem, name: str) -> list[Found]:
+def _search(problem: MinimiserProblem, name: str, heads: Mapping[ProgrammeMethod, HeadWeights]) -> list[Found]:
     decoupled = problem.parametrisation == "decoupled"
     setting = problem.setting
-    # The same draw number has other frequencies for another seed only; the reading and the variant name the rest.
     out = KEPT / f"{setting.queries}-{problem.seed:03d}-{name}"
-    heads = programme_heads(setting) if decoupled else {}
-    return search_minimisers(problem, DECOUPLED_STARTS if decoupled else COUPLED_STARTS, out, heads)
+    return search_minimisers(
+        problem, DECOUPLED_STARTS if decoupled else COUPLED_STARTS, out, heads if decoupled else {}
+    )
 
 
 def _square_norm(found: Found) -> Fraction:
@@ -92,7 +106,10 @@ def _row(draw: int, name: str, problem: MinimiserProblem, found: list[Found]) ->
     if best.theta is None or best.start.loss is None or best.start.excess is None:
         raise ArithmeticError("no figures")
     reached = head_length(setting.frequencies, setting.a, problem.parameters.head(best.theta), LIMIT)
-    logit, ceiling = float(problem.least_logit), float(problem.ceiling)
+    with working_precision(128):
+        # Of a start it is over the floor at the largest single value, which lies below the one at the largest logit.
+        least, lowest = ((-ball(z)).exp().log1p() for z in (problem.least_logit, problem.ceiling))
+        excess = float(ball(Fraction(best.start.excess)) - (least - lowest))
     return {
         "draw": draw,
         "queries": setting.queries,
@@ -100,8 +117,8 @@ def _row(draw: int, name: str, problem: MinimiserProblem, found: list[Found]) ->
         "bound": float(setting.bound) if problem.norm == "linf" else float(problem.square_radius) ** 0.5,
         "parameters": problem.parameters.size,
         "loss": best.start.loss,
-        # Of a start it is over the floor at the largest single value, which lies below the one at the largest logit.
-        "excess": best.start.excess - (log1p(exp(-logit)) - log1p(exp(-ceiling))),
+        "lower_bound": problem.lower_bound,
+        "excess": excess,
         "length": reached.lower,
         "length_is_exact": reached.length is not None,
         "method": best.start.method,
@@ -118,8 +135,9 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             part = [row for row in rows if (row["queries"], row["variant"]) == (queries, variant)]
             lines.append(
                 {"queries": queries, "variant": variant, "draws": len(part)}
-                | {field: _spread([row[field] for row in part]) for field in ("bound", "loss", "excess", "length")}
+                | {field: _spread([row[field] for row in part]) for field in FIELDS}
                 | {
+                    "lower_bound_beaten": sum(row["loss"] < row["lower_bound"] for row in part),
                     "copies_further_than_linf": sum(row["length"] > lengths[row["draw"]] for row in part),
                     "copies_less_far_than_linf": sum(row["length"] < lengths[row["draw"]] for row in part),
                     "draws_below_paper_length": sum(row["length"] < LENGTH ** (DIMENSION**0.5 / 2) for row in part),

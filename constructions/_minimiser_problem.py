@@ -21,12 +21,15 @@ from theory import (
     LONGEST_ENUMERATION,
     HeadWeights,
     InputError,
+    LossBound,
     MinimiserSetting,
     PopulationLoss,
     ball,
+    energy_loss_bound,
     float_above,
     float_below,
     grid_frequencies_document,
+    loss_lower_bound,
     population_excess_bounds,
     require_at_least,
     sampled_strings,
@@ -144,6 +147,27 @@ class MinimiserProblem:
         if self.norm == "linf":
             return self.setting.d * self.bound**2
         return _root_above(self.square_radius**2 / 8)
+
+    @cached_property
+    def trivial_floor(self) -> float:
+        """A float certainly at most ln(1 + exp(-least_logit))."""
+        with working_precision(128):
+            return float_below((-ball(self.least_logit)).exp().log1p())
+
+    @cached_property
+    def box_bound(self) -> LossBound:
+        """The certified bound over the covering box."""
+        return loss_lower_bound(self.covering)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A float certainly at most the loss of every point within the constraint: the best of the floor, the bound
+        over the covering box and, for a ball of decoupled parameters, that of `energy_loss_bound`.
+        """
+        best = max(self.trivial_floor, self.box_bound.certified_loss)
+        if self.norm == "linf" or self.parametrisation == "coupled":
+            return best
+        return max(best, float_below(energy_loss_bound(self.setting.length, self.setting.queries, self.square_radius)))
 
     @cached_property
     def objective(self) -> PopulationLoss:

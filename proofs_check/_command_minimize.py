@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,20 +33,14 @@ from theory import (
     GridFrequencies,
     HeadLength,
     InputError,
-    LossBound,
     MinimiserSetting,
     Queries,
-    ball,
     draw_grid_frequencies,
-    energy_loss_bound,
-    float_below,
     grid_frequencies_document,
     head_length,
-    loss_lower_bound,
     parse_rational,
     read_grid_frequencies,
     require_at_least,
-    working_precision,
 )
 
 #: Longest witness that is written out and run in torch.
@@ -64,13 +57,11 @@ class Minimisation:
     Attributes:
         problem: what was minimised.
         found: every start.
-        bound: the certified lower bound over the smallest box known to hold every head within the constraint.
         reached: how far the best point copies.
     """
 
     problem: MinimiserProblem
     found: list[Found]
-    bound: LossBound
     reached: HeadLength
 
     @property
@@ -79,28 +70,9 @@ class Minimisation:
         return best_of(self.found)
 
     @property
-    def trivial_floor(self) -> float:
-        """A float certainly at most ln(1 + exp(-z)), z the largest logit that the constraint allows on average."""
-        with working_precision(128):
-            return float_below((-ball(self.problem.least_logit)).exp().log1p())
-
-    @property
-    def lower_bound(self) -> float:
-        """The best certified lower bound of the loss over the constraint."""
-        return max(self.bound.certified_loss, self.trivial_floor, self.energy_bound)
-
-    @property
-    def energy_bound(self) -> float:
-        """The certified bound of a ball (decoupled, l2), else 0."""
-        problem = self.problem
-        if problem.norm == "linf" or problem.parametrisation == "coupled":
-            return 0.0
-        return float_below(energy_loss_bound(problem.setting.length, problem.setting.queries, problem.square_radius))
-
-    @cached_property
     def certified_excess(self) -> float:
         """A float certainly at most the bound's excess over the floor that the starts' excess is measured from."""
-        return self.bound.excess_over(self.problem.ceiling)
+        return self.problem.box_bound.excess_over(self.problem.ceiling)
 
     @property
     def closed(self) -> Found | None:
@@ -125,8 +97,8 @@ class Minimisation:
         best, closed = self.best.start, self.closed
         return {
             "best_loss": best.loss,
-            "lower_bound": self.lower_bound,
-            "trivial_floor": self.trivial_floor,
+            "lower_bound": self.problem.lower_bound,
+            "trivial_floor": self.problem.trivial_floor,
             "closed_form_loss": None if closed is None else closed.start.loss,
             "saturated_fraction": best.saturated_fraction,
             "length_generalised": self.reached.lower,
@@ -145,12 +117,11 @@ def minimise(
     setting, decoupled = problem.setting, problem.parametrisation == "decoupled"
     heads = programme_heads(setting) if decoupled else {}
     found = search_minimisers(problem, starts, out, heads, tick)
-    bound = loss_lower_bound(problem.covering)
     theta = best_of(found).theta
     if theta is None:
         raise ArithmeticError("the best start has no point")
     head = problem.parameters.head(theta)
-    return Minimisation(problem, found, bound, head_length(setting.frequencies, setting.a, head, limit))
+    return Minimisation(problem, found, head_length(setting.frequencies, setting.a, head, limit))
 
 
 def _failure_document(reached: HeadLength) -> dict[str, Any] | None:
@@ -276,10 +247,11 @@ def _print(result: Minimisation, out: Path) -> None:
     console.print(
         f"Best loss {_spelled(best.loss, 9)} ({best.name}), {_kind(exact, best.standard_error)}.", soft_wrap=True
     )
-    label = "new, ball" if result.lower_bound > result.trivial_floor else "trivial"
+    problem = result.problem
+    label = "new, ball" if problem.lower_bound > problem.trivial_floor else "trivial"
     console.print(
-        f"No point within the constraint is below {result.lower_bound:.9g} ({label}); trivial floor "
-        f"{result.trivial_floor:.9g}.",
+        f"No point within the constraint is below {problem.lower_bound:.9g} ({label}); trivial floor "
+        f"{problem.trivial_floor:.9g}.",
         soft_wrap=True,
     )
     console.print(_reach_line(result), soft_wrap=True)
