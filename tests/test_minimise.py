@@ -399,7 +399,9 @@ def test_a_small_acceptance_run_resumes(monkeypatch: pytest.MonkeyPatch, tmp_pat
     document = json.loads(out.read_text())
     assert document["summary"]["draws"] == 2 and document["summary"]["bound_beaten"] == 0
     assert document["summary"]["bound_no_better_than_floor"] == 0
-    kept = sorted((tmp_path / "kept").rglob("*.json"))
+    assert document["summary"]["certificates_accepted"] == 2
+    assert all(row["closed_form_over_best"] >= 1 <= row["best_over_certified"] for row in document["rows"])
+    kept = sorted((tmp_path / "kept").rglob("starts/*.json"))
     before = [path.stat().st_mtime_ns for path in kept]
     out.unlink()
     minimisers.main(["--scale", "0.04", "--out", str(out)])
