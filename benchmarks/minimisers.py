@@ -3,7 +3,8 @@
 Each row has two ratios of excesses over the floor, which locate what lies between the closed form and the bound: the
 best point found over the certified excess (the bound loses no more), and the closed form over the best point found (the
 closed form loses no less). Both also as certified numbers, from ball bounds on the excess of the stored points. The
-bound's certificate is checked by the independent checker.
+bound's certificate is checked by the independent checker. Under free queries the bound over position-only models alone
+(one key for 0 and 1) says where the minimiser certainly uses content: where some point found lies below it.
 
 `python -m benchmarks.minimisers [--scale 0.1]` writes results/minimisers.json, after every draw, and goes on from there
 when it is called again. Finished starts are kept in out/minimisers and checked anew when they are used again; what the
@@ -65,6 +66,7 @@ def one_draw(draw: int, starts: int) -> dict[str, Any]:
     if closed is None or searched is None or best is None:
         raise ArithmeticError("no figures")
     every = [one.start for one in found]
+    position = loss_lower_bound(setting, position_only=True).certified_excess
     return {
         "draw": draw,
         "d": setting.d,
@@ -87,6 +89,8 @@ def one_draw(draw: int, starts: int) -> dict[str, Any]:
         "closed_form_over_best": _ratio(closed.excess, best.excess),
         "bound_loses_at_most": _ratio(best.excess_upper, bound.certified_excess),
         "closed_form_loses_at_least": _ratio(closed.excess_lower, best.excess_upper),
+        "position_only_certified_excess": position,
+        "minimiser_certainly_uses_content": setting.queries == "free" and (best.excess_upper or 0.0) < position,
         "certificate_accepted": _accepted(bound, KEPT / f"draw-{draw:03d}"),
         "closed_form_worse_by": (closed.loss or 0.0) / (searched.loss or 1.0) - 1,
         "bound_holds": all((s.excess_upper or 0.0) >= bound.certified_excess for s in every if s.excess is not None),
@@ -133,6 +137,9 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "large_M_largest_best_over_certified": _largest(large, "best_over_certified"),
         "large_M_closed_form_over_best_at_most_2": _at_most_two(large, "closed_form_over_best"),
         "large_M_bound_loses_at_most": _largest(large, "bound_loses_at_most"),
+        "draws_where_the_minimiser_certainly_uses_content": sum(
+            row["minimiser_certainly_uses_content"] for row in rows
+        ),
         "certificates_accepted": sum(row["certificate_accepted"] for row in rows),
         "closed_form_worse_than_1e-4": sum(row["closed_form_worse_by"] > WORSE for row in large),
         "largest_closed_form_worse_by": _largest(large, "closed_form_worse_by"),

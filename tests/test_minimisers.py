@@ -51,7 +51,7 @@ from theory import (
     tied_threshold,
     worst_case_gap,
 )
-from theory._balls import ball
+from theory._balls import ball, float_below
 from theory._closed_forms import BALL_VOLUME
 from theory._log_programme import LogProgramme, least_log_sum
 from theory._minimiser_bound import LossTerms
@@ -425,6 +425,9 @@ def test_the_content_head_has_its_programme_s_loss_and_is_within_twice_the_certi
     position, content = (loss.excess(candidate, 4.0) for candidate in (closed_form(setting), head))
     certified = loss_lower_bound(setting).certified_excess
     assert certified <= content <= 2 * certified < position * 1e-7
+    # So does every model with one key for 0 and 1, certainly.
+    alone = loss_lower_bound(setting, position_only=True).certified_excess
+    assert content * 1e7 < alone <= position
 
 
 def test_branch_and_bound_finds_the_best_kinds_of_all() -> None:
@@ -450,6 +453,22 @@ def test_branch_and_bound_finds_the_best_kinds_of_all() -> None:
         best = min(best, searched.fun)
     found = content_solution(setting)
     assert found.log_least - 1e-3 <= best <= found.log_loss + 1e-3 and found.log_loss - best <= 0.011
+
+
+@settings(max_examples=6)
+@given(st.integers(2, 3), st.integers(0, 10**6), st.fractions(Fraction(1, 2), 3, max_denominator=8))
+def test_no_position_only_point_has_a_loss_below_their_bound(length: int, seed: int, bound: Fraction) -> None:
+    setting = MinimiserSetting(draw_grid_frequencies(8, seed, 0), length, bound)
+    found = loss_lower_bound(setting, position_only=True)
+    assert found.certified_excess >= loss_lower_bound(setting).certified_excess * (1 - 1e-5)
+    generator = np.random.default_rng(seed)
+    m = float_below(ball(bound))
+    head = closed_form(setting, programme_amplitudes(setting))
+    for noise in (0.0, 0.3, 3.0):
+        queries, keys = (np.clip(x + noise * generator.normal(size=x.shape), -m, m) for x in (head.queries, head.keys))
+        keys[1] = keys[0]
+        loss = PopulationLoss(setting.frequencies, 1, length).loss(HeadWeights(queries, keys, head.values))
+        assert loss >= found.certified_loss - 1e-12
 
 
 def test_content_needs_free_queries_and_other_tokens() -> None:

@@ -137,13 +137,16 @@ class LossBound:
             return max(0.0, float_below(self.excess if same else self.excess + self.floor - softplus(-ball(ceiling))))
 
 
-def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
+def loss_lower_bound(setting: MinimiserSetting, *, position_only: bool = False) -> LossBound:
     """The best bound that this method finds; see the derivation above.
+
+    `position_only` bounds the loss of the models with one key for 0 and 1 only (queries may differ): a query's gap is
+    then the same whichever symbol is wanted, and that of the mean of the queries a point of a diamond for each pair.
 
     For L = 1 no other data token exists and the bound is the floor itself (which no model reaches).
     Cost: a few convex minimisations in floats, and about 100 times `certified_bound` at 64 bits.
     """
-    problem = LossTerms(setting)
+    problem = LossTerms(setting, position_only)
     means = problem.position_costs(problem.mean_weights)
     floats: dict[Term, float] = {(asker, "mean", r): cost for asker, own in means.items() for r, cost in own.items()}
     floats |= _coupled_costs(problem)
@@ -153,17 +156,18 @@ def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
         for asker, own in problem.position_costs(problem.same_weights).items()
     }
     evidence = BoundEvidence(Fraction(0), costs, same)
-    return certified_bound(setting, replace(evidence, wish=_rounded_down(problem.best_wish(evidence))))
+    evidence = replace(evidence, wish=_rounded_down(problem.best_wish(evidence)))
+    return certified_bound(setting, evidence, position_only=position_only)
 
 
-def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence) -> LossBound:
+def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence, *, position_only: bool = False) -> LossBound:
     """The bound that the evidence proves (method: ball).
 
     Raises:
         KeyError: a term of the setting has no cost.
         VacuousBallError: the enclosure of the loss is too wide.
     """
-    problem = LossTerms(setting)
+    problem = LossTerms(setting, position_only)
     with working_precision(PRECISION):
         bound, share = ball(setting.bound), arb(0)
         if problem.terms:
@@ -199,10 +203,10 @@ def undiluted_factor(wish: arb, least: arb, same: arb) -> arb:
 class LossTerms:
     """The terms of the linear part and what bounds them."""
 
-    def __init__(self, setting: MinimiserSetting) -> None:
+    def __init__(self, setting: MinimiserSetting, position_only: bool = False) -> None:
         self.setting = setting
         self.coefficients = GapCoefficients(setting.frequencies)
-        self.weights = _term_weights(setting)
+        self.weights = _term_weights(setting, position_only)
         self.terms = sorted(self.weights)
         self.same_weights = _same_weights(setting)
 
@@ -320,7 +324,7 @@ class LossTerms:
             return max(0.0, low)
 
 
-def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
+def _term_weights(setting: MinimiserSetting, position_only: bool) -> dict[Term, Fraction]:
     """omega of each term: half the probability of the steps where the wrong token occurs, shared among kinds; a repeat
     of c is wrong where the other symbol is wanted.
     """
@@ -328,7 +332,7 @@ def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
     for step in setting.steps():
         asker, half = setting.asker(step.step), Fraction(1, 2 * setting.length * step.n)
         for relation in step.free + step.repeats:
-            if asker != "data":
+            if asker != "data" or position_only:
                 weights[asker, "mean", relation] += half
             elif relation in step.repeats:
                 weights[asker, "other", relation] += half
@@ -375,7 +379,7 @@ def _coupled_costs(problem: LossTerms) -> dict[Term, float]:
     """Costs of the terms of the askers 0 and 1 under free queries: their gaps where `sum omega exp(-g)` is least over
     the hull of (W, R).
     """
-    terms = [term for term in problem.terms if term[0] == "data"]
+    terms = [term for term in problem.terms if term[1] != "mean"]
     if not terms:
         return {}
     corners = np.stack([problem.vertex_gaps(term) for term in terms])
