@@ -112,14 +112,14 @@ def test_the_start_of_another_problem_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"norm": "l2"}, {"parametrisation": "coupled"}, {"queries": "tied"}, {"length": 14}],
+    [{}, {"norm": "l2"}, {"parametrisation": "coupled"}, {"queries": "tied"}, {"length": 13}],
     ids=lambda options: str(options),
 )
 def test_interrupted_and_resumed_equals_undisturbed(options: dict[str, Any], tmp_path: Path) -> None:
     of_setting = {name: options.pop(name) for name in ("queries", "length") if name in options}
     problem = MinimiserProblem(setting_of(d=4, **of_setting), **options)
     heads = programme_heads(problem.setting)
-    starts = 3 if problem.exact else 1  # certified bounds of sampled starts take long
+    starts = 3 if problem.exact else 0  # certified bounds of sampled starts take long
     whole = search_minimisers(problem, starts, tmp_path / "whole", heads)
 
     ticks = iter((False, True, False, False, True))

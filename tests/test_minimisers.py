@@ -575,7 +575,9 @@ def test_the_separation_bound_is_above_the_counted_failures() -> None:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     directory = tmp_path_factory.mktemp("minimisers")
-    claims = [task() for task in minimiser_claims(MinimiserParameters(1, 2, 0, directory))]
+    with pytest.MonkeyPatch.context() as fewer:
+        fewer.setattr(claims_module, "COUNTED", [(*counted[:3], 300) for counted in claims_module.COUNTED[1:]])
+        claims = [task() for task in minimiser_claims(MinimiserParameters(1, 2, 0, directory))]
     return directory, {claim.id: claim for claim in claims}
 
 
@@ -596,8 +598,8 @@ def test_counted_failures_lie_below_the_bound_and_contradict_one_of_twice_the_ex
     out: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = out[1]["4.2/tied/failure-frequency"].figures["counts"]
-    assert [count["interval_below_the_bound"] for count in counts] == [True] * 3
-    assert all(count["failures"] > 10 for count in counts[1:])
+    assert [count["interval_below_the_bound"] for count in counts] == [True] * 2
+    assert all(count["failures"] > 3 for count in counts)
     assert not any(count["contradicts_the_bound"] for count in counts)
 
     def too_small(setting: MinimiserSetting) -> arb:
@@ -607,7 +609,7 @@ def test_counted_failures_lie_below_the_bound_and_contradict_one_of_twice_the_ex
 
     monkeypatch.setattr(claims_module, "tied_failure_bound", too_small)
     parameters = MinimiserParameters(1, 1, 0, out[0], d=4)
-    count = _count(parameters, Fraction(8), 1000)
+    count = _count(parameters, Fraction(16), 500)
     assert count["contradicts_the_bound"] and not count["interval_below_the_bound"]
 
 
