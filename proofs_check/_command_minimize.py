@@ -249,6 +249,8 @@ def _print(result: Minimisation, out: Path) -> None:
     )
     problem = result.problem
     label = "new, ball" if problem.lower_bound > problem.trivial_floor else "trivial"
+    if result.certified_excess > 0:  # perhaps below the loss's last digit
+        label = f"new, ball: an excess of {result.certified_excess:.4g}"
     console.print(
         f"No point within the constraint is below {problem.lower_bound:.9g} ({label}); trivial floor "
         f"{problem.trivial_floor:.9g}.",
