@@ -39,6 +39,7 @@ acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.minimisers
+	$(BIN)/python -m benchmarks.minimiser_comparison
 	$(BIN)/python -m benchmarks.certify_seeds
 	$(BIN)/python -m benchmarks.certify_campaign
 

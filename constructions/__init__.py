@@ -52,9 +52,12 @@ from constructions.theorem_4_1 import build_grid_copier as build_grid_copier
 from constructions.theorem_4_1 import load_grid_copier as load_grid_copier
 from constructions.theorem_4_2 import HeadParameters as HeadParameters
 from constructions.theorem_4_2 import Parametrisation as Parametrisation
+from constructions.theorem_4_2 import ProgrammeMethod as ProgrammeMethod
 from constructions.theorem_4_2 import build_coupled_model as build_coupled_model
 from constructions.theorem_4_2 import build_minimiser_model as build_minimiser_model
 from constructions.theorem_4_2 import closed_form as closed_form
+from constructions.theorem_4_2 import content_head as content_head
 from constructions.theorem_4_2 import head_of_model as head_of_model
 from constructions.theorem_4_2 import programme_amplitudes as programme_amplitudes
+from constructions.theorem_4_2 import programme_heads as programme_heads
 from constructions.two_heads import search_heads as search_heads

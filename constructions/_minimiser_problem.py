@@ -2,12 +2,12 @@
 
 *Norms.* linf: every entry in [-M, M]. l2, for comparison: the ball of radius M sqrt(P), P the number of parameters. It
 is the smallest ball around the box, so whatever the box allows the ball allows too, and the box's corners (where the
-minimisers under linf gather) lie on its sphere.
+minimisers under linf gather) lie on its sphere. Another radius may be given, as the norm of a minimiser under linf.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isclose, isqrt, log, nextafter
@@ -21,12 +21,15 @@ from theory import (
     LONGEST_ENUMERATION,
     HeadWeights,
     InputError,
+    LossBound,
     MinimiserSetting,
     PopulationLoss,
     ball,
+    energy_loss_bound,
     float_above,
     float_below,
     grid_frequencies_document,
+    loss_lower_bound,
     population_excess_bounds,
     require_at_least,
     sampled_strings,
@@ -34,7 +37,7 @@ from theory import (
 )
 
 Norm = Literal["linf", "l2"]
-Method = Literal["closed-form", "linear-programme", "L-BFGS-B", "Adam", "sign-descent"]
+Method = Literal["closed-form", "linear-programme", "content-programme", "L-BFGS-B", "Adam", "sign-descent"]
 
 #: Strings of each length in the sample that a search beyond LONGEST_ENUMERATION minimises over, and in the fresh one
 #: that its result is judged by.
@@ -60,15 +63,17 @@ class MinimiserProblem:
         parametrisation: decoupled or coupled.
         norm: linf or l2.
         seed: of the random starts and samples.
+        l2_square: the square of the radius under l2; None for M^2 P.
 
     Raises:
-        InputError: any of them out of range.
+        InputError: any of them out of range, or a radius under linf.
     """
 
     setting: MinimiserSetting
     parametrisation: Parametrisation = "decoupled"
     norm: Norm = "linf"
     seed: int = 0
+    l2_square: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not Fraction(1, 1000) <= self.bound <= 1000:
@@ -76,6 +81,8 @@ class MinimiserProblem:
         require_at_least("seed", self.seed, 0)
         if self.norm not in get_args(Norm):
             raise InputError("norm", self.norm, "one of " + ", ".join(get_args(Norm)))
+        if self.l2_square is not None and (self.norm == "linf" or self.l2_square <= 0):
+            raise InputError("l2_square", f"{float(self.l2_square):g}", "a number > 0, and only under l2")
         _ = self.parameters
 
     @property
@@ -96,8 +103,8 @@ class MinimiserProblem:
 
     @property
     def square_radius(self) -> Fraction:
-        """M^2 P, what the squares of the entries may add up to under l2."""
-        return self.bound**2 * self.parameters.size
+        """What the squares of the entries may add up to under l2."""
+        return self.bound**2 * self.parameters.size if self.l2_square is None else self.l2_square
 
     @property
     def exact(self) -> bool:
@@ -114,6 +121,20 @@ class MinimiserProblem:
         return product * (1 + Fraction(1, 2**40))
 
     @cached_property
+    def covering(self) -> MinimiserSetting:
+        """The setting whose box [-M', M'] holds the queries, keys and values of every point within the constraint, so
+        that what bounds the loss over that box from below does so here.
+
+        M' is the ceiling: decoupled, no entry exceeds M or R; coupled, an entry of W_Q e_c, W_K e_x or w . e_x is an
+        inner product of two disjoint parts of theta, like a value. Only a tied query is a part of a coupled theta
+        itself, and may be as large as M or R.
+        """
+        largest = self.ceiling
+        if self.parametrisation == "coupled" and self.setting.queries == "tied":
+            largest = max(largest, self.bound if self.norm == "linf" else _root_above(self.square_radius))
+        return replace(self.setting, bound=largest)
+
+    @cached_property
     def least_logit(self) -> Fraction:
         """No model within the constraint has an expected loss below ln(1 + exp(-this)).
 
@@ -126,6 +147,27 @@ class MinimiserProblem:
         if self.norm == "linf":
             return self.setting.d * self.bound**2
         return _root_above(self.square_radius**2 / 8)
+
+    @cached_property
+    def trivial_floor(self) -> float:
+        """A float certainly at most ln(1 + exp(-least_logit))."""
+        with working_precision(128):
+            return float_below((-ball(self.least_logit)).exp().log1p())
+
+    @cached_property
+    def box_bound(self) -> LossBound:
+        """The certified bound over the covering box."""
+        return loss_lower_bound(self.covering)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A float certainly at most the loss of every point within the constraint: the best of the floor, the bound
+        over the covering box and, for a ball of decoupled parameters, that of `energy_loss_bound`.
+        """
+        best = max(self.trivial_floor, self.box_bound.certified_loss)
+        if self.norm == "linf" or self.parametrisation == "coupled":
+            return best
+        return max(best, float_below(energy_loss_bound(self.setting.length, self.setting.queries, self.square_radius)))
 
     @cached_property
     def objective(self) -> PopulationLoss:
@@ -159,7 +201,7 @@ class MinimiserProblem:
             "parametrisation": self.parametrisation,
             "norm": self.norm,
             "seed": self.seed,
-        }
+        } | ({} if self.l2_square is None else {"l2_square": str(self.l2_square)})
 
     def project(self, theta: Theta) -> Theta:
         """The nearest point within the constraint (under l2 a hair inside)."""
@@ -233,7 +275,7 @@ def require_feasible(problem: MinimiserProblem, theta: Theta) -> None:
         if largest > problem.bound:
             raise RejectedThetaError(f"an entry exceeds M = {problem.bound} by {float(largest - problem.bound):.3g}")
     elif (square := sum(entry**2 for entry in entries)) > problem.square_radius:
-        raise RejectedThetaError(f"the square norm exceeds M^2 P by {float(square - problem.square_radius):.3g}")
+        raise RejectedThetaError(f"the square norm exceeds the radius' by {float(square - problem.square_radius):.3g}")
 
 
 def failed(name: str, method: Method, reason: str) -> Start:

@@ -1,6 +1,7 @@
 """Searches for minimisers of the population loss under a norm bound: many starts, seeded, saved as they finish.
 
 - *closed form*: the closed form of `theorem_4_2`, polished (see `polish`);
+- *linear programme*, *content programme*: the heads that programmes of `theory` propose, polished;
 - *L-BFGS-B* (scipy, with the box as bounds) from random points;
 - *Adam* and *sign descent* (torch), projected onto the constraint after every step, from random points.
 
@@ -12,7 +13,7 @@ nothing but the point that it found: its label is *sampled*, and every start is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -21,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
 from scipy.optimize import minimize
 from torch import Tensor
 
@@ -34,15 +34,15 @@ from constructions._minimiser_problem import (
     judged,
     require_as_claimed,
 )
-from constructions.theorem_4_2 import Theta, closed_form, with_avoiding_keys
+from constructions.theorem_4_2 import ProgrammeMethod, Theta, closed_form, with_avoiding_keys
 from engine import write_atomically
-from theory import InputError, require_at_least
+from theory import HeadWeights, InputError, require_at_least
 
 #: The methods of the random starts, in turn.
 SEARCHES: tuple[Method, ...] = ("L-BFGS-B", "Adam", "sign-descent")
 
 #: The methods that end in `polish`.
-POLISHED: tuple[Method, ...] = ("closed-form", "linear-programme")
+POLISHED: tuple[Method, ...] = ("closed-form", "linear-programme", "content-programme")
 
 #: Iterations of Adam and of sign descent; their steps shrink linearly to 0 from this fraction of M.
 TORCH_ITERATIONS, FIRST_STEP = 1500, 0.1
@@ -87,17 +87,16 @@ def search_minimisers(
     problem: MinimiserProblem,
     starts: int,
     out: Path,
-    column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None = None,
+    heads: Mapping[ProgrammeMethod, HeadWeights] | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> list[Found]:
-    """Every start: the polished closed form (decoupled only), the polished solution of the linear programme if it is
-    given, then `starts` random ones.
+    """Every start: the closed form and the given heads, polished (decoupled only), then `starts` random ones.
 
     Args:
         problem: what to minimise.
         starts: number of random starts, at least 0.
         out: directory; each finished start is saved below `starts/`, and used again when it is there already.
-        column_amplitudes: solution of the linear programme, as in `closed_form`; decoupled only.
+        heads: further points to start from, by method, as from `programme_heads`; within the constraint of linf.
         tick: called after each start.
 
     Raises:
@@ -107,7 +106,7 @@ def search_minimisers(
     """
     require_at_least("starts", starts, 0)
     found = []
-    for name, method, run in _tasks(problem, starts, column_amplitudes):
+    for name, method, run in _tasks(problem, starts, heads or {}):
         path = out / STARTS / f"{name}.json"
         one = _read(problem, path, name, method) if path.exists() else _run(problem, name, method, run)
         if not path.exists():
@@ -129,9 +128,9 @@ def best_of(found: Sequence[Found]) -> Found:
     return min(finished, key=lambda one: one.start.excess or 0.0)
 
 
-def count_starts(problem: MinimiserProblem, starts: int, linear_programme: bool) -> int:
-    """How many starts `search_minimisers` makes."""
-    return starts + (1 + linear_programme if problem.parametrisation == "decoupled" else 0)
+def count_starts(problem: MinimiserProblem, starts: int, heads: int) -> int:
+    """How many starts `search_minimisers` makes if it is given so many heads."""
+    return starts + (1 + heads if problem.parametrisation == "decoupled" else 0)
 
 
 _Run = Callable[[], tuple[Theta, int]]
@@ -139,13 +138,13 @@ _Objective = Callable[[Theta], tuple[float, Theta]]
 
 
 def _tasks(
-    problem: MinimiserProblem, starts: int, column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None
+    problem: MinimiserProblem, starts: int, heads: Mapping[ProgrammeMethod, HeadWeights]
 ) -> Iterator[tuple[str, Method, _Run]]:
     """Name, method and search of every start."""
     if problem.parametrisation == "decoupled":
-        yield "closed-form", "closed-form", partial(_from_closed_form, problem, None)
-        if column_amplitudes is not None:
-            yield "linear-programme", "linear-programme", partial(_from_closed_form, problem, column_amplitudes)
+        yield "closed-form", "closed-form", partial(_from_closed_form, problem)
+        for proposed, head in heads.items():
+            yield proposed, proposed, partial(_from_head, problem, head)
     for number in range(1, starts + 1):
         method = SEARCHES[(number - 1) % len(SEARCHES)]
         yield f"search-{number:04d}", method, partial(_from_random_point, problem, number, method)
@@ -159,16 +158,16 @@ def _run(problem: MinimiserProblem, name: str, method: Method, run: _Run) -> Fou
         return Found(failed(name, method, str(error)), None)
 
 
-def _from_closed_form(
-    problem: MinimiserProblem, column_amplitudes: Sequence[Float64[np.ndarray, "2 pairs"]] | None
-) -> tuple[Theta, int]:
-    head = closed_form(problem.setting, column_amplitudes)
+def _from_head(problem: MinimiserProblem, head: HeadWeights) -> tuple[Theta, int]:
     theta = problem.project(problem.parameters.theta(head))
+    return _lbfgs(problem, theta) if problem.norm == "l2" else polish(problem, theta)
+
+
+def _from_closed_form(problem: MinimiserProblem) -> tuple[Theta, int]:
+    plain, first = _from_head(problem, closed_form(problem.setting))
     if problem.norm == "l2":
-        return _lbfgs(problem, theta)
-    plain, first = polish(problem, theta)
-    if column_amplitudes is not None:
         return plain, first
+    theta = problem.project(problem.parameters.theta(closed_form(problem.setting)))
     data, second = polish(problem, theta, data_only=True)
     head = with_avoiding_keys(problem.setting, problem.parameters.head(data))
     other, third = polish(problem, problem.parameters.theta(head))

@@ -26,6 +26,11 @@ chosen by a point of the diamond for each pair:
   the queries and the relative positions at which they see the token, of the turned queries.
 
 At finite M the minimiser weighs the distances by how often they occur; `search_minimisers` polishes this form.
+
+*Content form* (new), free queries. In some pairs, chosen by `content_solution`, k_1 = -k_0 = (-M, -M) and q_1 = -q_0:
+after a 0 the query 0 asks for keys of 1 and away from keys of 0, and the other way round; the token just copied is such
+a key at a known place. B_b has the query 0 in these pairs, where the keys of 0 and 1 are opposite. See
+`theory/_minimiser_content.py`.
 """
 
 from __future__ import annotations
@@ -37,6 +42,8 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from jaxtyping import Float64
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from torch import Tensor
 
 from constructions._subspaces import Space, linear_map, rotary_pairs
@@ -50,6 +57,7 @@ from theory import (
     Queries,
     ball,
     closed_form_amplitudes,
+    content_solution,
     float_below,
     theory_task,
     turns_modulo_one,
@@ -57,6 +65,7 @@ from theory import (
 )
 
 Parametrisation = Literal["decoupled", "coupled"]
+ProgrammeMethod = Literal["linear-programme", "content-programme"]
 Theta = Float64[np.ndarray, " parameters"]
 
 VOTE = "vote"
@@ -210,6 +219,40 @@ def programme_amplitudes(setting: MinimiserSetting) -> list[Float64[np.ndarray, 
     return [data, data, last]
 
 
+def content_head(setting: MinimiserSetting) -> HeadWeights:
+    """The content form, before polishing; float64, every entry within [-M, M].
+
+    Raises:
+        InputError: tied queries, or L < 2.
+    Cost: as `content_solution`, up to a few seconds.
+    """
+    solution, bound = content_solution(setting), float_below(ball(setting.bound))
+    sign = np.repeat(np.where(solution.content, -1.0, 1.0), 2)
+    # B_b sees no data token in its own row; where it looks for them is as in the closed form.
+    rows = len(setting.frequencies.row)
+    asked = np.concatenate([_raising_corners(setting.frequencies).T, solution.last[rows:]])
+    own, last = (_query(_within(points).T, bound) for points in (solution.own, asked))
+    head = closed_form(setting)
+    keys = head.keys.copy()
+    keys[:2] = np.full(sign.size, bound), sign * bound
+    last = np.where(sign < 0, 0.0, last)
+    queries = np.stack([own, sign * own, last])
+    return _with_least_keys(setting, with_avoiding_keys(setting, HeadWeights(queries, keys, head.values)))
+
+
+def programme_heads(setting: MinimiserSetting) -> dict[ProgrammeMethod, HeadWeights]:
+    """The heads that programmes of `theory` propose, for `search_minimisers`; none for tied queries or L = 1."""
+    amplitudes = programme_amplitudes(setting)
+    if amplitudes is None:
+        return {}
+    return {"linear-programme": closed_form(setting, amplitudes), "content-programme": content_head(setting)}
+
+
+def _within(points: Float64[np.ndarray, "pairs 2"]) -> Float64[np.ndarray, "pairs 2"]:
+    """The points shrunk onto the diamond |A| + |B| <= 1 where rounding put them outside."""
+    return np.asarray(points / np.maximum(1.0, np.abs(points).sum(axis=1, keepdims=True)))
+
+
 def _query(amplitudes: Float64[np.ndarray, "2 pairs"], bound: float) -> Float64[np.ndarray, " d"]:
     """The query that meets the key (M, M) in every pair with the amplitudes 2 M^2 (A, B)."""
     even, odd = amplitudes
@@ -249,18 +292,52 @@ def _avoiding_key(
     bound: float,
 ) -> Float64[np.ndarray, " d"]:
     """The key that minimises the sum of the scores over the queries and relative positions."""
-    row, columns = seen_at
-    total = np.zeros(frequencies.head_width)
-    for query, distances in zip(queries, columns, strict=True):
-        for distance in distances:
-            turns = np.concatenate(
-                [turns_modulo_one(frequencies.row, [row])[0], turns_modulo_one(frequencies.column, [distance])[0]]
-            )
-            cosine, sine = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
-            x, y = query[0::2], query[1::2]
-            total += np.stack([x * cosine + y * sine, y * cosine - x * sine], axis=1).ravel()
+    total = np.concatenate(_turned(frequencies, queries, seen_at)).sum(axis=0)
     key: Float64[np.ndarray, " d"] = np.where(total > 0, -bound, bound)
     return key
+
+
+def _turned(
+    frequencies: GridFrequencies, queries: Float64[np.ndarray, "3 d"], seen_at: tuple[int, list[list[int]]]
+) -> list[Float64[np.ndarray, "places d"]]:
+    """For each query the vectors whose inner products with a key are its scores at the relative positions."""
+    row, columns = seen_at
+    row_turns = turns_modulo_one(frequencies.row, [row])
+    turned = []
+    for query, distances in zip(queries, columns, strict=True):
+        column_turns = turns_modulo_one(frequencies.column, distances)
+        turns = np.concatenate([row_turns.repeat(len(distances), axis=0), column_turns], axis=1)
+        cosine, sine = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
+        x, y = query[0::2], query[1::2]
+        parts = np.stack([x * cosine + y * sine, y * cosine - x * sine], axis=2)
+        turned.append(parts.reshape(len(distances), len(query)))
+    return turned
+
+
+def _with_least_keys(setting: MinimiserSetting, head: HeadWeights) -> HeadWeights:
+    """The head with keys of the tokens of A and B that minimise their summed weights, each weight relative to the
+    smaller one of the two wanted keys: convex in the key (floats, L-BFGS-B on the logarithm).
+
+    Where 0 and 1 ask opposite questions, the corner that has the least sum of scores may please one of them.
+    """
+    task, bound, keys = setting.task, float_below(ball(setting.bound)), head.keys.copy()
+    above = _turned(setting.frequencies, head.queries, (-1, [[0]] * 3))
+    wanted = [float((turned @ keys[:2].T).min()) for turned in above]
+    for token in range(2, task.vocabulary_size):
+        turned = _turned(setting.frequencies, head.queries, _seen_at(task, token, setting.length))
+        rates = np.concatenate(turned)
+        levels = np.concatenate([np.full(len(part), level) for part, level in zip(turned, wanted, strict=True)])
+
+        def logarithm(key: Theta, rates: Theta = rates, levels: Theta = levels) -> tuple[float, Theta]:
+            scores = rates @ key - levels
+            value = float(logsumexp(scores))
+            return value, np.exp(scores - value) @ rates
+
+        found = minimize(
+            logarithm, keys[token], jac=True, method="L-BFGS-B", bounds=[(-bound, bound)] * len(keys[token])
+        )
+        keys[token] = np.clip(found.x, -bound, bound)
+    return head._replace(keys=keys)
 
 
 def build_minimiser_model(head: HeadWeights, frequencies: GridFrequencies, a: int) -> Transformer:

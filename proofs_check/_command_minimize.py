@@ -18,12 +18,13 @@ from constructions import (
     MinimiserProblem,
     Norm,
     Parametrisation,
+    ProgrammeMethod,
     best_of,
     build_coupled_model,
     build_minimiser_model,
     count_starts,
     forced_answers,
-    programme_amplitudes,
+    programme_heads,
     search_minimisers,
 )
 from engine import save_weights, write_atomically
@@ -32,19 +33,14 @@ from theory import (
     GridFrequencies,
     HeadLength,
     InputError,
-    LossBound,
     MinimiserSetting,
     Queries,
-    ball,
     draw_grid_frequencies,
-    float_below,
     grid_frequencies_document,
     head_length,
-    loss_lower_bound,
     parse_rational,
     read_grid_frequencies,
     require_at_least,
-    working_precision,
 )
 
 #: Longest witness that is written out and run in torch.
@@ -61,13 +57,11 @@ class Minimisation:
     Attributes:
         problem: what was minimised.
         found: every start.
-        bound: the certified lower bound of the box, None where it does not apply (coupled, or l2).
         reached: how far the best point copies.
     """
 
     problem: MinimiserProblem
     found: list[Found]
-    bound: LossBound | None
     reached: HeadLength
 
     @property
@@ -76,15 +70,9 @@ class Minimisation:
         return best_of(self.found)
 
     @property
-    def trivial_floor(self) -> float:
-        """A float certainly at most ln(1 + exp(-z)), z the largest logit that the constraint allows on average."""
-        with working_precision(128):
-            return float_below((-ball(self.problem.least_logit)).exp().log1p())
-
-    @property
-    def lower_bound(self) -> float:
-        """The best certified lower bound of the loss over the constraint."""
-        return self.trivial_floor if self.bound is None else max(self.bound.certified_loss, self.trivial_floor)
+    def certified_excess(self) -> float:
+        """A float certainly at most the bound's excess over the floor that the starts' excess is measured from."""
+        return self.problem.box_bound.excess_over(self.problem.ceiling)
 
     @property
     def closed(self) -> Found | None:
@@ -95,24 +83,22 @@ class Minimisation:
     @property
     def beaten(self) -> bool:
         """Does some start lie certainly below the certified bound? That would refute the bound."""
-        if self.bound is None:
-            return False
-        least = self.bound.certified_excess
+        least = self.certified_excess
         return any(one.start.excess_upper is not None and one.start.excess_upper < least for one in self.found)
 
     def ratio(self, found: Found) -> float | None:
         """The start's excess over the floor, in units of the certified excess."""
-        if self.bound is None or found.start.excess is None or not self.bound.certified_excess > 0:
+        if found.start.excess is None or not self.certified_excess > 0:
             return None
-        return found.start.excess / self.bound.certified_excess
+        return found.start.excess / self.certified_excess
 
     def document(self) -> dict[str, Any]:
         """The JSON object of the command."""
         best, closed = self.best.start, self.closed
         return {
             "best_loss": best.loss,
-            "lower_bound": self.lower_bound,
-            "trivial_floor": self.trivial_floor,
+            "lower_bound": self.problem.lower_bound,
+            "trivial_floor": self.problem.trivial_floor,
             "closed_form_loss": None if closed is None else closed.start.loss,
             "saturated_fraction": best.saturated_fraction,
             "length_generalised": self.reached.lower,
@@ -129,14 +115,13 @@ def minimise(
     require_at_least("starts", starts, 1)
     require_at_least("limit", limit, 1)
     setting, decoupled = problem.setting, problem.parametrisation == "decoupled"
-    amplitudes = programme_amplitudes(setting) if decoupled else None
-    found = search_minimisers(problem, starts, out, amplitudes, tick)
-    bound = loss_lower_bound(setting) if decoupled and problem.norm == "linf" else None
+    heads = programme_heads(setting) if decoupled else {}
+    found = search_minimisers(problem, starts, out, heads, tick)
     theta = best_of(found).theta
     if theta is None:
         raise ArithmeticError("the best start has no point")
     head = problem.parameters.head(theta)
-    return Minimisation(problem, found, bound, head_length(setting.frequencies, setting.a, head, limit))
+    return Minimisation(problem, found, head_length(setting.frequencies, setting.a, head, limit))
 
 
 def _failure_document(reached: HeadLength) -> dict[str, Any] | None:
@@ -192,8 +177,8 @@ def minimize_command(
     )
     if out.exists() and not out.is_dir():
         raise InputError("--out", str(out), "a directory")
-    linear_programme = queries == "free" and length > 1
-    with progress("starts", count_starts(problem, starts, linear_programme)) as tick:
+    heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
+    with progress("starts", count_starts(problem, starts, heads)) as tick:
         result = minimise(problem, starts, out, limit, tick)
     document = result.document()
     write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
@@ -262,10 +247,13 @@ def _print(result: Minimisation, out: Path) -> None:
     console.print(
         f"Best loss {_spelled(best.loss, 9)} ({best.name}), {_kind(exact, best.standard_error)}.", soft_wrap=True
     )
-    label = "trivial" if result.bound is None else "new, ball"
+    problem = result.problem
+    label = "new, ball" if problem.lower_bound > problem.trivial_floor else "trivial"
+    if result.certified_excess > 0:  # perhaps below the loss's last digit
+        label = f"new, ball: an excess of {result.certified_excess:.4g}"
     console.print(
-        f"No point within the constraint is below {result.lower_bound:.9g} ({label}); trivial floor "
-        f"{result.trivial_floor:.9g}.",
+        f"No point within the constraint is below {problem.lower_bound:.9g} ({label}); trivial floor "
+        f"{problem.trivial_floor:.9g}.",
         soft_wrap=True,
     )
     console.print(_reach_line(result), soft_wrap=True)

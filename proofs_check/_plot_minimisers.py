@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from constructions import MinimiserProblem, best_of, programme_amplitudes, search_minimisers
+from constructions import MinimiserProblem, best_of, programme_heads, search_minimisers
 from engine import write_atomically
 from proofs_check._command_parts import progress
 from proofs_check._figures import new_figure, save_figure
@@ -42,7 +42,7 @@ STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D
 
 @dataclass(frozen=True)
 class Point:
-    """One problem whose polished closed form is drawn."""
+    """One problem; drawn is the best of the polished closed form and the polished heads of `programme_heads`."""
 
     queries: Queries
     bound: Fraction
@@ -110,13 +110,16 @@ def _figures_of(point: Point, d: int, seed: int) -> dict[str, Any]:
     setting = MinimiserSetting(draw_grid_frequencies(d, seed, 0), point.length, point.bound, 1, point.queries)
     problem, bound = MinimiserProblem(setting), loss_lower_bound(setting)
     with TemporaryDirectory() as directory:
-        best = best_of(search_minimisers(problem, 0, Path(directory), programme_amplitudes(setting)))
+        found = search_minimisers(problem, 0, Path(directory), programme_heads(setting))
+    best = best_of(found)
+    closed = best_of([one for one in found if one.start.method != "content-programme"])
     if best.theta is None:
         raise ArithmeticError("the closed form came to no point")
     reached = head_length(setting.frequencies, setting.a, problem.parameters.head(best.theta), LIMIT)
     return {
         "loss": best.start.loss,
         "excess": best.start.excess,
+        "closed_form_excess": closed.start.excess,
         "certified_loss": bound.certified_loss,
         "certified_excess": bound.certified_excess,
         "floor": float(bound.floor),
@@ -132,7 +135,7 @@ def draw_figure(out: Path, figures: dict[str, Any]) -> None:
 
     style: Any = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
     with rc_context(style):
-        figure = new_figure(10.5, 3.4)
+        figure = new_figure(10.5, 4.2)
         axes = figure.subplots(1, 3)
         _loss_panel(axes[0], figures)
         _excess_panel(axes[1], figures)
@@ -154,28 +157,42 @@ def _along_bounds(figures: dict[str, Any], field: str) -> list[float]:
     return [figures["points"][Point("free", bound, LENGTH).name][field] for bound in BOUNDS]
 
 
+def _legend_below(axes: Any) -> None:
+    """The legend under the panel, where it hides no curve."""
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+
+
 def _loss_panel(axes: Any, figures: dict[str, Any]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     bounds = [float(bound) for bound in BOUNDS]
     curves = (
-        ("loss", "closed form, polished"),
+        ("loss", "best point found"),
         ("certified_loss", "certified lower bound"),
-        ("floor", "trivial floor ln(1 + e^-M)"),
+        ("floor", "trivial floor $\\ln(1 + e^{-M})$"),
     )
     for number, (field, label) in enumerate(curves):
         _curve(axes, bounds, _along_bounds(figures, field), number, label)
     axes.set(xlabel="bound M on every parameter", ylabel="population loss (nats a step)", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_title(f"loss, d = {figures['d']}, L = {LENGTH}, free queries")
-    axes.legend(frameon=False)
+    _legend_below(axes)
 
 
 def _excess_panel(axes: Any, figures: dict[str, Any]) -> None:
     bounds = [float(bound) for bound in BOUNDS]
-    curves = (("excess", "closed form, polished"), ("certified_excess", "certified lower bound"))
+    curves = (
+        ("closed_form_excess", "closed form, polished"),
+        ("excess", "best point found"),
+        ("certified_excess", "certified lower bound"),
+    )
     for number, (field, label) in enumerate(curves):
         _curve(axes, bounds, _along_bounds(figures, field), number, label)
     axes.set(xlabel="bound M on every parameter", ylabel="loss less the trivial floor", yscale="log")
     axes.set_title("the same above the floor")
-    axes.legend(frameon=False)
+    _legend_below(axes)
 
 
 def _length_panel(axes: Any, figures: dict[str, Any]) -> None:
@@ -189,5 +206,5 @@ def _length_panel(axes: Any, figures: dict[str, Any]) -> None:
     axes.axhline(LIMIT, color=BLACK, linewidth=0.6, linestyle=(0, (1, 3)))
     axes.annotate("not looked at beyond", (LENGTHS[0], LIMIT), xytext=(0, 3), textcoords="offset points", fontsize=7)
     axes.set(xlabel="training length L", ylabel="every string copied up to length", yscale="log")
-    axes.set_title("length of the polished closed form")
-    axes.legend(frameon=False)
+    axes.set_title(f"length of the best point found, d = {figures['d']}")
+    _legend_below(axes)

@@ -103,6 +103,9 @@ from theory._minimiser_bound import LossBound as LossBound
 from theory._minimiser_bound import Term as Term
 from theory._minimiser_bound import certified_bound as certified_bound
 from theory._minimiser_bound import loss_lower_bound as loss_lower_bound
+from theory._minimiser_content import ContentSolution as ContentSolution
+from theory._minimiser_content import content_solution as content_solution
+from theory._minimiser_energy import energy_loss_bound as energy_loss_bound
 from theory._minimiser_length import LimitFailure as LimitFailure
 from theory._minimiser_length import MinimiserThreshold as MinimiserThreshold
 from theory._minimiser_length import PositionOnlySolution as PositionOnlySolution

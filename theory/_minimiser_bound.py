@@ -54,7 +54,7 @@ Method: ball. Cost: O(d L) ball operations.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp, floor, log
@@ -63,11 +63,10 @@ from typing import Literal
 import numpy as np
 from flint import arb
 from jaxtyping import Float64
-from scipy.optimize import linprog, minimize
-from scipy.special import logsumexp
 
 from theory._balls import ball, float_below, require_width, total, working_precision
-from theory._minimiser_program import PRECISION, GapCoefficients, closed_form_amplitudes
+from theory._log_programme import LogProgramme, least_log_sum
+from theory._minimiser_program import PRECISION, GapCoefficients
 from theory._minimiser_setting import WANTED, Asker, GridRelation, MinimiserSetting
 
 #: Which symbol is wanted: the mean of both, or the query token c itself, or the other one.
@@ -84,10 +83,6 @@ WISH_BITS = 40
 
 #: Bisection steps, in the logarithm, for the best wish.
 WISH_STEPS = 60
-
-
-#: Rounds of cutting planes, the relative gap at which they end, and multipliers below which a term does not matter.
-CUT_ROUNDS, CUT_GAP, NEGLIGIBLE = 60, 1e-4, 1e-13
 
 
 @dataclass(frozen=True)
@@ -133,36 +128,46 @@ class LossBound:
     @property
     def certified_excess(self) -> float:
         """A float that is certainly at most the excess over the floor (0 below the range of floats)."""
-        return max(0.0, float_below(self.excess))
+        return self.excess_over(self.setting.bound)
+
+    def excess_over(self, ceiling: Fraction) -> float:
+        """A float that is certainly at most the bound less ln(1 + exp(-ceiling)) (0 if that is not positive)."""
+        with working_precision(PRECISION):
+            same = ceiling == self.setting.bound  # then nothing cancels
+            return max(0.0, float_below(self.excess if same else self.excess + self.floor - softplus(-ball(ceiling))))
 
 
-def loss_lower_bound(setting: MinimiserSetting) -> LossBound:
+def loss_lower_bound(setting: MinimiserSetting, *, position_only: bool = False) -> LossBound:
     """The best bound that this method finds; see the derivation above.
 
+    `position_only` bounds the loss of the models with one key for 0 and 1 only (queries may differ): a query's gap is
+    then the same whichever symbol is wanted, and that of the mean of the queries a point of a diamond for each pair.
+
     For L = 1 no other data token exists and the bound is the floor itself (which no model reaches).
-    Cost: one bounded convex minimisation in floats for each asker, and about 100 times `certified_bound` at 64 bits.
+    Cost: a few convex minimisations in floats, and about 100 times `certified_bound` at 64 bits.
     """
-    problem = _Problem(setting)
-    found = problem.position_costs(problem.relation_weights)
-    start = {term: found[term[0]][term[2]] for term in problem.terms}
-    start |= _coupled_costs(problem, start)
-    costs = {term: _exact_cost(cost) for term, cost in start.items()}
+    problem = LossTerms(setting, position_only)
+    means = problem.position_costs(problem.mean_weights)
+    floats: dict[Term, float] = {(asker, "mean", r): cost for asker, own in means.items() for r, cost in own.items()}
+    floats |= _coupled_costs(problem)
+    costs = {term: _exact_cost(cost) for term, cost in floats.items()}
     same = {
         asker: {relation: _exact_cost(cost) for relation, cost in own.items()}
         for asker, own in problem.position_costs(problem.same_weights).items()
     }
     evidence = BoundEvidence(Fraction(0), costs, same)
-    return certified_bound(setting, replace(evidence, wish=_rounded_down(problem.best_wish(evidence))))
+    evidence = replace(evidence, wish=_rounded_down(problem.best_wish(evidence)))
+    return certified_bound(setting, evidence, position_only=position_only)
 
 
-def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence) -> LossBound:
+def certified_bound(setting: MinimiserSetting, evidence: BoundEvidence, *, position_only: bool = False) -> LossBound:
     """The bound that the evidence proves (method: ball).
 
     Raises:
         KeyError: a term of the setting has no cost.
         VacuousBallError: the enclosure of the loss is too wide.
     """
-    problem = _Problem(setting)
+    problem = LossTerms(setting, position_only)
     with working_precision(PRECISION):
         bound, share = ball(setting.bound), arb(0)
         if problem.terms:
@@ -195,22 +200,23 @@ def undiluted_factor(wish: arb, least: arb, same: arb) -> arb:
     return (1 - wish / least - wish**2 / (same * roots**2)).max(arb(0))
 
 
-class _Problem:
+class LossTerms:
     """The terms of the linear part and what bounds them."""
 
-    def __init__(self, setting: MinimiserSetting) -> None:
+    def __init__(self, setting: MinimiserSetting, position_only: bool = False) -> None:
         self.setting = setting
         self.coefficients = GapCoefficients(setting.frequencies)
-        self.weights = _term_weights(setting)
+        self.weights = _term_weights(setting, position_only)
         self.terms = sorted(self.weights)
         self.same_weights = _same_weights(setting)
 
     @property
-    def relation_weights(self) -> dict[Asker, dict[GridRelation, Fraction]]:
-        """omega by asker and relation, both kinds together."""
-        weights: dict[Asker, dict[GridRelation, Fraction]] = {asker: {} for asker in self.same_weights}
-        for (asker, _, relation), weight in self.weights.items():
-            weights[asker][relation] = weights[asker].get(relation, Fraction(0)) + weight
+    def mean_weights(self) -> dict[Asker, dict[GridRelation, Fraction]]:
+        """omega of the terms of kind "mean", by asker and relation."""
+        weights: dict[Asker, dict[GridRelation, Fraction]] = {}
+        for (asker, kind, relation), weight in self.weights.items():
+            if kind == "mean":
+                weights.setdefault(asker, {})[relation] = weight
         return weights
 
     def least_probability(self, asker: Asker) -> Fraction:
@@ -277,31 +283,29 @@ class _Problem:
         sides = [[abs(x) + abs(y) for x, y in zip(*pair, strict=True)] for pair in zip(other, same, strict=True)]
         return total(a.max(b) for a, b in sides)
 
-    def coupled_part(self, multipliers: Mapping[Term, float]) -> float:
-        """sum mu (1 + ln(omega/mu)) - P over the askers 0 and 1, in floats."""
-        with working_precision(64):
-            used = {term: mu for term, mu in multipliers.items() if mu > 0}
-            value = sum(mu * (1 + log(float(self.weights[term]) / mu)) for term, mu in used.items())
-            return value - float(self.largest({term: arb(mu) for term, mu in used.items()}).mid())
+    def vertex_gaps(self, term: Term) -> Float64[np.ndarray, "pairs 8"]:
+        """The gap of a term of the askers 0 and 1 that each pair adds at the hull's vertices: (W, R) with W = 1, -1, i,
+        -i in units of 2 M^2 and R = W, then R = -W; floats.
+        """
+        wanted, there = self.float_waves(WANTED), self.float_waves(term[2])
+        # Where the other symbol is wanted the gap is W at w - R at r, where c is wanted it is R at w - W at r.
+        equal, opposite = wanted - there, wanted + there if term[1] == "other" else -wanted - there
+        parts = [sign * half[:, side] for half in (equal, opposite) for side in (0, 1) for sign in (1, -1)]
+        return float(self.setting.scale) * np.stack(parts, axis=1)
 
-    def largest_gap(self, term: Term) -> float:
-        """A number that no gap of the term exceeds."""
-        waves = (*self.coefficients.waves(WANTED), *self.coefficients.waves(term[2]))
-        return 1.0 + float(self.setting.scale) * sum(max(abs(float(x)), abs(float(y))) for x, y in waves)
+    def float_waves(self, relation: GridRelation) -> Float64[np.ndarray, "pairs 2"]:
+        """(cos, sin) of each pair's angle at a relation, floats."""
+        return np.array([[float(x.mid()), float(y.mid())] for x, y in self.coefficients.waves(relation)])
 
     def position_costs(
         self, weights: Mapping[Asker, Mapping[GridRelation, Fraction]]
     ) -> dict[Asker, dict[GridRelation, float]]:
         """The gaps of the position-only query that minimises `sum weight exp(-gap)`, for each asker; floats."""
-        scale, rows, costs = float(self.setting.scale), len(self.setting.frequencies.row), {}
-        corner = np.array([[float(a), float(b)] for a, b in closed_form_amplitudes(self.setting.frequencies)[0]])
+        costs = {}
         for asker, own in weights.items():
-            table = scale * self.coefficients.floats(list(own))
-            # Rows stand at the corner that is best for every output; columns are free in the box of A + B and A - B.
-            fixed = np.einsum("tfc,fc->t", table[:, :rows], corner)
-            box = np.stack([table[..., 0] + table[..., 1], table[..., 0] - table[..., 1]], axis=2)[:, rows:] / 2
-            found = _least_linear_loss(box.reshape(len(own), -1), fixed, np.array([float(w) for w in own.values()]))
-            costs[asker] = dict(zip(own, (fixed + found).tolist(), strict=True))
+            table = float(self.setting.scale) * self.coefficients.floats(list(own))
+            corners = np.stack([table[..., 0], -table[..., 0], table[..., 1], -table[..., 1]], axis=-1)
+            costs[asker] = dict(zip(own, _least_gaps(corners, own.values()), strict=True))
         return costs
 
     def best_wish(self, evidence: BoundEvidence) -> float:
@@ -320,7 +324,7 @@ class _Problem:
             return max(0.0, low)
 
 
-def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
+def _term_weights(setting: MinimiserSetting, position_only: bool) -> dict[Term, Fraction]:
     """omega of each term: half the probability of the steps where the wrong token occurs, shared among kinds; a repeat
     of c is wrong where the other symbol is wanted.
     """
@@ -328,7 +332,7 @@ def _term_weights(setting: MinimiserSetting) -> dict[Term, Fraction]:
     for step in setting.steps():
         asker, half = setting.asker(step.step), Fraction(1, 2 * setting.length * step.n)
         for relation in step.free + step.repeats:
-            if asker != "data":
+            if asker != "data" or position_only:
                 weights[asker, "mean", relation] += half
             elif relation in step.repeats:
                 weights[asker, "other", relation] += half
@@ -351,24 +355,11 @@ def _same_weights(setting: MinimiserSetting) -> dict[Asker, dict[GridRelation, F
     return {asker: dict(own) for asker, own in weights.items()}
 
 
-def _least_linear_loss(
-    rates: Float64[np.ndarray, "terms k"], fixed: Float64[np.ndarray, " terms"], weights: Float64[np.ndarray, " terms"]
-) -> Float64[np.ndarray, " terms"]:
-    """`rates @ x` at the x in [-1, 1]^k that minimises `sum weights exp(-fixed - rates @ x)`, by L-BFGS-B on its
-    logarithm.
-    """
-    logs = np.log(weights) - fixed
-
-    def objective(x: Float64[np.ndarray, " k"]) -> tuple[float, Float64[np.ndarray, " k"]]:
-        exponents = logs - rates @ x
-        value = float(logsumexp(exponents))
-        return value, -(np.exp(exponents - value) @ rates)
-
-    found = minimize(
-        objective, np.ones(rates.shape[1]), jac=True, method="L-BFGS-B", bounds=[(-1, 1)] * rates.shape[1],
-        options={"maxiter": 2000, "maxfun": 5000, "ftol": 1e-16, "gtol": 1e-12},
-    )  # fmt: skip
-    return np.asarray(rates @ found.x)
+def _least_gaps(corners: Float64[np.ndarray, "terms pairs corners"], weights: Iterable[Fraction]) -> list[float]:
+    """The terms' gaps where `sum weight exp(-gap)` is least over the hulls of the pairs' corners."""
+    logs = np.log(np.array([float(weight) for weight in weights]))
+    found = least_log_sum(LogProgramme(corners, logs, np.ones(corners.shape[1:], dtype=bool)))
+    return [float(gap) for gap in found.gaps]
 
 
 def _exact_cost(cost: float) -> Fraction:
@@ -384,68 +375,12 @@ def _rounded_down(value: float) -> Fraction:
     return Fraction(floor(exact * Fraction(2) ** shift)) / Fraction(2) ** shift
 
 
-def _coupled_costs(problem: _Problem, costs: Mapping[Term, float]) -> dict[Term, float]:
-    """Costs of the terms of the askers 0 and 1 under free queries, from the least `sum omega exp(-g)` over the hull of
-    (W, R): cutting planes on the exponentials, each round a linear programme, whose multipliers mu give the costs
-    ln(omega/mu).
+def _coupled_costs(problem: LossTerms) -> dict[Term, float]:
+    """Costs of the terms of the askers 0 and 1 under free queries: their gaps where `sum omega exp(-g)` is least over
+    the hull of (W, R).
     """
-    terms = [term for term in problem.terms if term[0] == "data"]
+    terms = [term for term in problem.terms if term[1] != "mean"]
     if not terms:
         return {}
-    gaps, hull, right = _coupled_programme(problem, terms)
-    weights = np.array([float(problem.weights[term]) for term in terms])
-    points = [np.array([costs[term] for term in terms])]
-    best = float(weights @ np.exp(-points[0]))
-    unit, size = best, hull.shape[1]
-    multipliers = weights * np.exp(-points[0])
-    for _ in range(CUT_ROUNDS):
-        cuts = np.stack([weights * np.exp(-point) / unit for point in points])
-        kept = np.argwhere(cuts > NEGLIGIBLE)
-        planes = np.zeros((len(kept), size + len(terms)))
-        limits = np.zeros(len(kept))
-        for row, (point, term) in enumerate(kept):
-            planes[row, :size] = -cuts[point, term] * gaps[term]
-            planes[row, size + term] = -1
-            limits[row] = -cuts[point, term] * (1 + points[point][term])
-        walls = np.hstack([hull, np.zeros((len(hull), len(terms)))])
-        solved = linprog(
-            np.concatenate([np.zeros(size), np.ones(len(terms))]),
-            np.vstack([planes, walls]), np.concatenate([limits, right]),
-            bounds=[(None, None)] * size + [(0, None)] * len(terms), method="highs",
-        )  # fmt: skip
-        if solved.status != 0:
-            break
-        marginals = -solved.ineqlin.marginals[: len(kept)]
-        multipliers = np.zeros(len(terms))
-        for (point, term), share in zip(kept, marginals, strict=True):
-            multipliers[term] += share * cuts[point, term] * unit
-        points.append(gaps @ solved.x[:size])
-        best = min(best, float(weights @ np.exp(-np.maximum(points[-1], -600))))
-        if best <= unit * solved.fun * (1 + CUT_GAP):
-            break
-    if problem.coupled_part(dict(zip(terms, multipliers.tolist(), strict=True))) <= 0:
-        multipliers = np.zeros(len(terms))
-    # A cost that no gap exceeds makes a term harmless.
-    return {
-        term: max(0.0, log(weight / mu)) if mu > NEGLIGIBLE * unit else problem.largest_gap(term)
-        for term, weight, mu in zip(terms, weights.tolist(), multipliers.tolist(), strict=True)
-    }
-
-
-def _coupled_programme(
-    problem: _Problem, terms: list[Term]
-) -> tuple[Float64[np.ndarray, "terms x"], Float64[np.ndarray, "walls x"], Float64[np.ndarray, " walls"]]:
-    """The gaps as linear functions of x, and the hull: x holds W_A, R_A, W_B, R_B and t of each pair, with |W_A|, |R_A|
-    <= t and |W_B|, |R_B| <= 1 - t.
-    """
-    wanted = np.array([[float(x.mid()), float(y.mid())] for x, y in problem.coefficients.waves(WANTED)])
-    pairs = len(wanted)
-    gaps = np.zeros((len(terms), pairs, 5))
-    for row, (_, kind, relation) in enumerate(terms):
-        there = np.array([[float(x.mid()), float(y.mid())] for x, y in problem.coefficients.waves(relation)])
-        other, same = (wanted, -there) if kind == "other" else (-there, wanted)
-        gaps[row, :, 0], gaps[row, :, 2] = other.T
-        gaps[row, :, 1], gaps[row, :, 3] = same.T
-    walls = [[sign * (place == k) for place in range(4)] + [1 if k > 1 else -1] for k in range(4) for sign in (1, -1)]
-    hull = np.kron(np.eye(pairs), np.array(walls, dtype=np.float64))
-    return float(problem.setting.scale) * gaps.reshape(len(terms), -1), hull, np.tile([0.0] * 4 + [1.0] * 4, pairs)
+    corners = np.stack([problem.vertex_gaps(term) for term in terms])
+    return dict(zip(terms, _least_gaps(corners, (problem.weights[term] for term in terms)), strict=True))

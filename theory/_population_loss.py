@@ -128,7 +128,8 @@ def turns_modulo_one(
     """
     units = [fixed_point_turns(frequency, _TURN_BITS) for frequency in frequencies]
     scale = 1 << _TURN_BITS
-    return np.array([[unit * distance % scale / scale for unit in units] for distance in distances], dtype=np.float64)
+    turns = [[unit * distance % scale / scale for unit in units] for distance in distances]
+    return np.array(turns, dtype=np.float64).reshape(len(distances), len(units))
 
 
 class PopulationLoss:
