@@ -15,8 +15,10 @@ from theory import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Okabe and Ito 2008: black, orange, sky blue, bluish green, vermilion, blue, reddish purple.
-PALETTE = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7")
+#: Okabe and Ito 2008.
+BLACK, ORANGE, SKY_BLUE, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+VERMILION, BLUE, PURPLE = "#D55E00", "#0072B2", "#CC79A7"
+PALETTE = (BLACK, ORANGE, SKY_BLUE, GREEN, VERMILION, BLUE, PURPLE)
 
 #: One for each colour, so that a figure survives a black-and-white print.
 LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))

@@ -19,7 +19,7 @@ import click
 from constructions import MinimiserProblem, best_of, programme_heads, search_minimisers
 from engine import write_atomically
 from proofs_check._command_parts import progress
-from proofs_check._figures import new_figure, save_figure
+from proofs_check._figures import BLACK, BLUE, GREEN, PURPLE, VERMILION, new_figure, save_figure
 from theory import InputError, MinimiserSetting, Queries, draw_grid_frequencies, head_length, loss_lower_bound
 
 #: The bounds M of the first two panels, at L = LENGTH.
@@ -36,8 +36,7 @@ REACHED: tuple[tuple[Queries, Fraction], ...] = (
 LIMIT = 10_000
 
 #: Colour, marker and dashes of a curve.
-BLUE, ORANGE, GREEN, PURPLE, BLACK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000"
-STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"))
+STYLES = ((BLUE, "o", "-"), (VERMILION, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Plots in the manner of the paper's Figures 2, 3, 4, 7 and 8, as PDF and PNG.
 
-Colours are Okabe and Ito's, told apart by readers who are colour-blind; every line has a marker and dashes of its own,
-so that a print without colour can be read. Hollow markers: NOT CONVERGED on most seeds.
+Every line has a marker and dashes of its own, so that a print without colour can be read. Hollow markers: some seed is
+NOT CONVERGED; the legend says how many.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from proofs_check._comparison import repetition_summary
-from proofs_check._figures import new_figure, save_figure
+from proofs_check._figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY_BLUE, VERMILION, new_figure, save_figure
 from theory import InputError
 
-#: Colour, marker and dashes of each encoding (Okabe and Ito 2008).
+#: Colour, marker and dashes of each encoding.
 STYLES: dict[str, tuple[str, str, str]] = {
-    "rope2d": ("#0072B2", "o", "-"),
-    "auto2d": ("#009E73", "s", "--"),
-    "hrope": ("#56B4E9", "D", "-."),
-    "rope": ("#D55E00", "v", "-"),
-    "alibi": ("#E69F00", "^", "--"),
-    "nope": ("#CC79A7", "P", "-."),
-    "rnope": ("#000000", "X", ":"),
+    "rope2d": (BLUE, "o", "-"),
+    "auto2d": (GREEN, "s", "--"),
+    "hrope": (SKY_BLUE, "D", "-."),
+    "rope": (VERMILION, "v", "-"),
+    "alibi": (ORANGE, "^", "--"),
+    "nope": (PURPLE, "P", "-."),
+    "rnope": (BLACK, "X", ":"),
 }
 
 PANEL = (3.2, 2.6)  # inches
