@@ -23,6 +23,8 @@ from theory._certify_heads import certify_heads as certify_heads
 from theory._certify_one_layer import Certified as Certified
 from theory._certify_one_layer import WorstStep as WorstStep
 from theory._certify_one_layer import certify_strings as certify_strings
+from theory._certify_tables import TableModel as TableModel
+from theory._certify_tables import certify_table as certify_table
 from theory._closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from theory._closed_forms import PAPER_FAILURE as PAPER_FAILURE
 from theory._closed_forms import PAPER_LENGTH as PAPER_LENGTH

@@ -93,6 +93,7 @@ class Certified:
         margin_below: a proved lower bound of the margin; None if none was found.
         worst: where the margin is attained, as found in floats or balls.
         balls: was anything decided in balls?
+        least_length: smallest length looked at; `proved_to` speaks of the lengths from there on.
     """
 
     max_length: int
@@ -101,6 +102,7 @@ class Certified:
     margin_below: float | None
     worst: WorstStep
     balls: bool
+    least_length: int = 1
 
     @property
     def margin(self) -> float:
@@ -117,7 +119,7 @@ class Certified:
     @property
     def limit(self) -> int | None:
         """The largest length up to which all strings are copied, if it was decided and is below max_length."""
-        return self.proved_to if self.fails_at == self.proved_to + 1 else None
+        return self.proved_to if self.least_length == 1 and self.fails_at == self.proved_to + 1 else None
 
 
 def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: None) -> Certified:
