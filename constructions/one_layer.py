@@ -33,6 +33,7 @@ from theory import (
     MODEL_PRECISION,
     Axes,
     CopyTask,
+    FinalNorm,
     Head,
     InputError,
     OneLayerModel,
@@ -173,6 +174,7 @@ class _Extraction:
             targets=(zero, one),
             outputs=config.outputs,
             least_scale=self._least_scale(),
+            norm=self._final_norm(),
         )
 
     def _head(self, number: int) -> Head:
@@ -217,6 +219,27 @@ class _Extraction:
         if not isinstance(self.source.norm, nn.RMSNorm):
             return arb(1)
         return (1 / (self._largest_output() / config.model_width + _epsilon(self.source.norm)).sqrt()).lower()
+
+    def _final_norm(self) -> FinalNorm | None:
+        """The final norm's factor as a function of the shares of attention, where it is the only one."""
+        config, norm = self.source.config, self.source.norm
+        if config.sub_norm or self.heads > 1 or not isinstance(norm, nn.RMSNorm):
+            return None
+        reached, embedding = _rows(self.values * self.outputs), _rows(self.embedding)
+        gram = {}
+        for query in {*self.template.data, self.template.infix[-1]}:
+            vectors = {x: reached[x] for x in self.template.tokens}
+            if config.residual:
+                vectors = {
+                    x: tuple(a + b for a, b in zip(vector, embedding[query], strict=True))
+                    for x, vector in vectors.items()
+                }
+            gram[query] = {
+                (x, y): sum((a * b for a, b in zip(u, v, strict=True)), arb(0))
+                for x, u in vectors.items()
+                for y, v in vectors.items()
+            }
+        return FinalNorm(config.model_width, _epsilon(norm), gram)
 
     def _largest_output(self) -> arb:
         """Upper bound of |x_q + sum_h O_h v|^2 over query tokens and weighted means v of each head's values."""

@@ -13,12 +13,18 @@ from theory._balls import float_below as float_below
 from theory._balls import integer_floor as integer_floor
 from theory._balls import require_width as require_width
 from theory._balls import working_precision as working_precision
+from theory._branching import LEAF_BITS as LEAF_BITS
+from theory._branching import Leaf as Leaf
+from theory._branching import Split as Split
+from theory._branching import Tree as Tree
+from theory._branching import tree_size as tree_size
 from theory._ceiling import Ceiling as Ceiling
 from theory._ceiling import dirichlet_ceiling as dirichlet_ceiling
 from theory._ceiling import norm_ceiling as norm_ceiling
 from theory._certify_half import CertifiedHalf as CertifiedHalf
 from theory._certify_half import certify_half as certify_half
 from theory._certify_heads import CertifiedHeads as CertifiedHeads
+from theory._certify_heads import Place as Place
 from theory._certify_heads import certify_heads as certify_heads
 from theory._certify_one_layer import Certified as Certified
 from theory._certify_one_layer import WorstStep as WorstStep
@@ -129,6 +135,7 @@ from theory._minimiser_setting import minimiser_paper_length as minimiser_paper_
 from theory._minimiser_setting import minimiser_step as minimiser_step
 from theory._one_layer import MODEL_PRECISION as MODEL_PRECISION
 from theory._one_layer import Axes as Axes
+from theory._one_layer import FinalNorm as FinalNorm
 from theory._one_layer import Head as Head
 from theory._one_layer import OneLayerModel as OneLayerModel
 from theory._one_layer import PairScore as PairScore
