@@ -346,7 +346,13 @@ def replay_error(model: OneLayerModel, tokens: int) -> float:
 
 
 def replay_step(
-    model: Transformer, template: Template, string: Int64[np.ndarray, " n"], step: int, ratio: float, error: float
+    model: Transformer,
+    template: Template,
+    string: Int64[np.ndarray, " n"],
+    step: int,
+    ratio: float,
+    error: float,
+    odds: float | None = None,
 ) -> Replay:
     """One step of a string (1-based) through the torch model in float64: the single query, keys in blocks.
 
@@ -356,17 +362,23 @@ def replay_step(
         string, step: what to run.
         ratio: the logit difference expected.
         error: what the run may be off by; see `replay_error`.
+        odds: the sum of the competitors' odds expected, where a probability of at most one half is what is wrong; the
+            final norm may then enlarge the error (by at most 2^12 with the epsilon of float32).
 
     Cost: O(tokens d). Inputs above 10^7 tokens, and margins within the error, are not run.
     """
     tokens = template.sequence(string, step)
     if len(tokens) > LONGEST_REPLAY:
         return Replay(False, None, f"{len(tokens)} tokens: above {LONGEST_REPLAY} tokens nothing is replayed")
-    if abs(ratio) <= error:
+    if odds is not None and abs(odds - 1) <= 2**14 * error:
+        return Replay(False, None, f"the odds 1 + {odds - 1:.3g} are within the rounding error of float64")
+    if odds is None and abs(ratio) <= error:
         return Replay(False, None, f"the margin {ratio:.3g} is within the rounding error of float64, {error:.3g}")
     with torch.inference_mode():
         logits = in_float64(model).last_logits(torch.from_numpy(tokens))
     data: Sequence[int] = (0, 1) if model.config.outputs == 2 else template.data
     target = data[int(string[step - 1])]
+    if odds is not None:
+        return Replay(True, not bool(logits.softmax(0)[target] > 0.5))
     others = torch.cat([logits[:target], logits[target + 1 :]])
     return Replay(True, not bool(logits[target] > others.max()))

@@ -513,7 +513,6 @@ def test_bad_arguments_are_one_line(runs: dict[str, Path], tmp_path: Path, capsy
         (run, "--max-length", "0"),
         (run, "--max-length", "5", "--criterion", "most"),
         (str(tmp_path / "none"), "--max-length", "5"),
-        (run, "--max-length", "5", "--find-limit", "--criterion", "half"),
     ):
         code, out, err = command("certify", *arguments, capsys=capsys)
         assert code == 2

@@ -128,7 +128,7 @@ class Ratio:
         """N/D of one string."""
         weights = self.weights[choice, np.arange(choice.size)]
         numerator = self.numerator + float((weights * self.votes[choice]).sum())
-        return numerator / (self.denominator + float(weights.sum()))
+        return numerator / max(self.denominator + float(weights.sum()), LEAST_DENOMINATOR)
 
     def after_flips(self, choice: Choice) -> tuple[Series, Series]:
         """N and D after each single flip."""
@@ -136,7 +136,9 @@ class Ratio:
         here, there = self.weights[choice, places], self.weights[1 - choice, places]
         worth = here * self.votes[choice]
         numerator = self.numerator + worth.sum() + there * self.votes[1 - choice] - worth
-        return numerator, self.denominator + here.sum() + there - here
+        # The difference may cancel; what is certainly left does not.
+        least = max(self.denominator, LEAST_DENOMINATOR) + there
+        return numerator, np.maximum(self.denominator + here.sum() + there - here, least)
 
     def least(self, fixed: Choice) -> tuple[float, Choice]:
         """The least ratio over the symbols not fixed (-1), by Dinkelbach, and where it is attained."""
