@@ -168,6 +168,43 @@ def blend(first: Sample, second: Sample, part: float) -> Sample:
     return replace(first, model=model)
 
 
+def opposed_sample(seed: int) -> Sample:
+    """Two heads with the same attention, the second one with half the votes reversed.
+
+    The least sum is half of the first head's least ratio, but the sum of the heads' least ratios takes its largest one
+    off: the bound is loose, and branching has work.
+    """
+    sample = copying_sample(seed, noise=0.0, heads=2, least=1.6, most=3.5)
+    attention, config = sample.model.block(0).attention, sample.model.config
+    for weights, width in (
+        (attention.query.weight, config.head_width),
+        (attention.key.weight, config.head_width),
+        (attention.value.weight, config.value_width),
+    ):
+        weights[width:] = weights[:width].clone()
+    width = config.value_width
+    attention.output.weight[:, width:] = -attention.output.weight[:, :width] / 2
+    return sample
+
+
+def nearly_half(sample: Sample, longest: int) -> Sample | None:
+    """Sharpened so that the least probability of the right output is just above one half over all strings.
+
+    Strings up to a length. None if no factor from 0.01 to 100 does that, as where the arg-max fails.
+    """
+
+    def least(factor: float) -> float:
+        return min(least_half(sharpened(sample, factor), n) for n in range(1, longest + 1))
+
+    low, high = 1e-2, 1e2
+    if not least(low) < 0 < least(high):
+        return None
+    for _ in range(26):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if least(middle) > 0 else (middle, high)
+    return sharpened(sample, high)
+
+
 def sharpened(sample: Sample, factor: float) -> Sample:
     """The same model with its read-out multiplied: all logits are, and no arg-max changes."""
     changed = blend(sample, sample, 0.0)

@@ -2,13 +2,23 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from benchmarks._small_models import Sample, blend, brute_force, copying_sample, least_half, sharpened
+from benchmarks._small_models import (
+    Sample,
+    blend,
+    brute_force,
+    copying_sample,
+    least_half,
+    nearly_half,
+    opposed_sample,
+    sharpened,
+)
 from constructions import one_layer_model
 from proofs_check._certificates import RejectedCertificateError
 from proofs_check._command_certify import Outcome, _of_half, _of_heads, trees_document, write_outcome
@@ -19,42 +29,20 @@ from theory import Leaf, Place, Split, Tree, certify_half, certify_heads, traine
 LONGEST = 6
 
 
-def opposed(seed: int) -> Sample:
-    """Two heads with the same attention, the second one with half the votes reversed.
-
-    The least sum is half of the first's least ratio, but the sum of the least ratios takes its largest one off.
-    """
-    sample = copying_sample(2 * 10**5 + seed, noise=0.0, heads=2, least=1.6, most=3.5)
-    attention, config = sample.model.block(0).attention, sample.model.config
-    for weights, width in (
-        (attention.query.weight, config.head_width),
-        (attention.key.weight, config.head_width),
-        (attention.value.weight, config.value_width),
-    ):
-        weights[width:] = weights[:width].clone()
-    width = config.value_width
-    attention.output.weight[:, width:] = -attention.output.weight[:, :width] / 2
-    return sample
-
-
+@cache
 def half_sample() -> Sample:
     """Three outputs and more, a final norm, logits just large enough for probabilities above one half."""
     for seed in range(200):
         sample = copying_sample(2 * 10**5 + seed, noise=0.02, least=1.6, most=3.5)
         if sample.model.config.outputs == 2 or not sample.model.config.final_norm:
             continue
-        if min(brute_force(sample, LONGEST)) <= 0 or least(sample, 100.0) < 0 or least(sample, 0.01) > 0:
-            continue
-        low, high = 0.01, 100.0
-        for _ in range(20):
-            middle = (low * high) ** 0.5
-            low, high = (low, middle) if least(sample, middle) > 0 else (middle, high)
-        return sharpened(sample, high * 1.0001)
+        if min(brute_force(sample, LONGEST)) > 0 and (tied := nearly_half(sample, LONGEST)) is not None:
+            return sharpened(tied, 1.0001)
     raise AssertionError("no model of the kind wanted")
 
 
-def least(sample: Sample, factor: float) -> float:
-    return min(least_half(sharpened(sample, factor), n) for n in range(1, LONGEST + 1))
+def all_half(sample: Sample) -> float:
+    return min(least_half(sample, n) for n in range(1, LONGEST + 1))
 
 
 def subject(sample: Sample) -> Subject:
@@ -66,7 +54,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A certificate by branching, beside its weights."""
     directory = tmp_path_factory.mktemp(request.param)
     if request.param == "heads":
-        sample = opposed(5)
+        sample = opposed_sample(2 * 10**5 + 5)
         outcome = _of_heads(certify_heads(one_layer_model(sample.model, sample.template), LONGEST))
     else:
         sample = half_sample()
@@ -196,7 +184,7 @@ def test_a_proof_that_is_none_is_not_written(written: tuple[Path, Sample, Outcom
     weak = blend(sample, sample, 0.0)
     weak.model.block(0).attention.query.weight.data.mul_(0.3)
     criterion = "argmax" if sample.model.config.heads == 2 else "half"
-    assert (min(brute_force(weak, LONGEST)) if criterion == "argmax" else least(weak, 1.0)) <= 0
+    assert (min(brute_force(weak, LONGEST)) if criterion == "argmax" else all_half(weak)) <= 0
     with pytest.raises(RejectedCertificateError):
         write_outcome(tmp_path, subject(weak), outcome, LONGEST, criterion)
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 
-from benchmarks._small_models import Sample, copying_sample, least_half, sharpened
+from benchmarks._small_models import Sample, copying_sample, least_half, nearly_half, sharpened
 from constructions import one_layer_model
 from theory import CertifiedHalf, certify_half, certify_strings
 from theory._branching import Question, Ratio
@@ -61,23 +61,12 @@ def test_half_agrees_with_all_strings(factor: float) -> None:
 @cache
 def tied_samples() -> list[Sample]:
     """Sharpened just so that the least probability over all strings is one half, where a factor does that."""
-    result = []
-    for sample in wide_samples(0, 120):
-        if certify_strings(one_layer_model(sample.model, sample.template), LONGEST).status != "PROVED":
-            continue
-        low, high = 1e-2, 1e2
-        if not least(sample, low) < 0 < least(sample, high):
-            continue
-        for _ in range(26):
-            middle = (low * high) ** 0.5
-            low, high = (low, middle) if least(sample, middle) > 0 else (middle, high)
-        result.append(sharpened(sample, high))
-    return result
-
-
-def least(sample: Sample, factor: float) -> float:
-    """1 minus the largest sum of odds over all strings, the logits multiplied."""
-    return min(least_half(sharpened(sample, factor), n) for n in range(1, LONGEST + 1))
+    copying = [
+        sample
+        for sample in wide_samples(0, 100)
+        if certify_strings(one_layer_model(sample.model, sample.template), LONGEST).status == "PROVED"
+    ]
+    return [tied for sample in copying if (tied := nearly_half(sample, LONGEST)) is not None]
 
 
 def test_probabilities_near_one_half_are_decided() -> None:
