@@ -24,7 +24,7 @@ from proofs_check._certificates import RejectedCertificateError
 from proofs_check._command_certify import Outcome, _of_half, _of_heads, trees_document, write_outcome
 from proofs_check._one_layer_file import Subject, save_subject
 from proofs_check.verify import verify_file
-from theory import Leaf, Place, Split, Tree, certify_half, certify_heads, trained_task, tree_size
+from theory import CertifiedHeads, Leaf, Place, Split, Tree, certify_half, certify_heads, trained_task, tree_size
 
 LONGEST = 6
 
@@ -110,6 +110,7 @@ def test_edited_trees_are_rejected(written: tuple[Path, Sample, Outcome]) -> Non
         "not a list": lambda d: d["evidence"]["trees"][-1].pop(),
         "has a tree that belongs to nothing": lambda d: d["evidence"]["trees"][-1].append([[0]]),
         "not an entry for each length": lambda d: d["evidence"]["trees"].pop(),
+        "does not stand for one string": lambda d: d["evidence"]["trees"][-1].__setitem__(-1, [[]]),
         "a split is below 1": lambda d: branched(d).__setitem__(0, 0),
         "a split is above": lambda d: branched(d).__setitem__(0, LONGEST + 1),
     }
@@ -200,6 +201,27 @@ def test_too_large_a_proof_is_not_written(
     assert write_outcome(tmp_path, subject(sample), outcome, LONGEST, "argmax") is None
     assert "more than 10" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_margins_below_the_rounding_of_floats_are_leaves_without_numbers(tmp_path: Path) -> None:
+    """Differences of 1e-25 at some strings, whose sign balls tell; the checker looks at these strings one by one."""
+    sample = opposed_sample(5 * 10**5 + 57)
+    assert 0 < min(brute_force(sample, 4)) < 1e-20
+    found = certify_heads(one_layer_model(sample.model, sample.template), 4)
+    assert found.status == "PROVED"
+    assert "every length from 1 to 4" in written_statement(tmp_path, sample, found)
+    document = json.loads((tmp_path / "m-copies.json").read_text())
+    assert any([] in tree for length in document["evidence"]["trees"] for tree in length)
+    wrong = blend(sample, sample, 0.0)
+    wrong.model.readout.weight.neg_()
+    with pytest.raises(RejectedCertificateError):
+        written_statement(tmp_path, wrong, found)
+
+
+def written_statement(directory: Path, sample: Sample, found: CertifiedHeads) -> str:
+    certificate = write_outcome(directory, subject(sample), _of_heads(found), 4, "argmax")
+    assert certificate is not None
+    return str(certificate["statement"])
 
 
 def test_probabilities_of_one_half_and_less_have_certificates(tmp_path: Path) -> None:

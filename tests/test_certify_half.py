@@ -63,7 +63,7 @@ def tied_samples() -> list[Sample]:
     """Sharpened just so that the least probability over all strings is one half, where a factor does that."""
     copying = [
         sample
-        for sample in wide_samples(0, 100)
+        for sample in wide_samples(0, 120)
         if certify_strings(one_layer_model(sample.model, sample.template), LONGEST).status == "PROVED"
     ]
     return [tied for sample in copying if (tied := nearly_half(sample, LONGEST)) is not None]

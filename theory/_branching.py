@@ -7,7 +7,8 @@ each), and the least values together bound the function. Where that is not enoug
 With every symbol fixed the bound is the value itself, so only the budget, or a tie, ends a search undecided.
 
 *Trees.* A proof is a tree: a `Split` names the symbol fixed, a `Leaf` holds numbers that the ratios exceed, in units of
-2^-44, and these numbers must settle the question by themselves.
+2^-44, and these numbers must settle the question by themselves. A leaf with no numbers is a single string, every symbol
+of it fixed, that balls have decided: so margins below the rounding of floats.
 
 *Rounding* (float+bound). N/D is a mean of votes; weights known to a relative error k, sums of at most m terms
 included, leave it with an error of at most `2 k / (1 - k)` times the largest vote, k = kappa + (m + 4) u. The code
@@ -44,7 +45,7 @@ Choice = Int64[np.ndarray, " free"]
 
 @dataclass(frozen=True)
 class Leaf:
-    """Lower bounds of the ratios, in units of 2^-44."""
+    """Lower bounds of the ratios, in units of 2^-44; none if it is one string, decided in balls."""
 
     bounds: tuple[int, ...]
 
@@ -201,8 +202,15 @@ class Question(ABC):
         """`value` after each single flip."""
 
     @abstractmethod
+    def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:
+        """Is the step right for this string? Decided in balls; strings remembered on the way.
+
+        None if balls do not tell, or were not asked, as floats see the string on the right side; `surely` asks them.
+        """
+
     def fails(self, choice: Choice) -> bool:
-        """Is the step certainly wrong for this string? Decided in balls; strings remembered on the way."""
+        """Is the step certainly wrong for this string?"""
+        return self.judge(choice) is False
 
     def string(self, choice: Choice) -> Int64[np.ndarray, " n"]:
         """The string that a choice of the free symbols stands for."""
@@ -235,6 +243,8 @@ class Question(ABC):
                 raise FoundError(choice)
         place = self._branch(fixed, choices)
         if place is None:
+            if self.judge(fixed, surely=True):
+                return Leaf(())
             raise StuckError("rounding leaves a string open")
         zero, one = fixed.copy(), fixed.copy()
         zero[place], one[place] = 0, 1

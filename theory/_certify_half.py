@@ -244,10 +244,10 @@ class _Search:
             if self.refuted.length > middle:
                 low = middle
 
-    def tried(self, question: _Odds, choice: Choice) -> bool:
-        """Is the sum of odds of a string certainly at least 1? Remembered if it is, and no shorter one is known."""
-        if question.value(choice) > 1e-6 or question.length > LONGEST_BALL_STRING:
-            return False
+    def judge(self, question: _Odds, choice: Choice, surely: bool) -> bool | None:
+        """Is the sum of odds of a string below 1? Remembered if it certainly is not, and no shorter one is known."""
+        if (question.value(choice) > 1e-6 and not surely) or question.length > LONGEST_BALL_STRING:
+            return None
         string, length, step = question.string(choice), question.length, question.step
         found = WorstStep(length, step, question.cases[0], string, 0.0)
         weights = step_weights(self.model, question.view.geometry, found)
@@ -256,19 +256,19 @@ class _Search:
             shares = {token: weight / denominator for token, weight in weights.items()}
             factor = self.factor(question.view.geometry.query, shares)
             if factor is None:
-                return False
+                return None
             differences = [
                 total(share * self.decider.votes[case][token] for token, share in shares.items())
                 for case in question.cases
             ]
             odds = total((-factor * difference).exp() for difference in differences)
-            fails = bool(odds >= 1)
-        if fails and (self.refuted is None or length < self.refuted.length):
+            right = True if odds < 1 else False if odds >= 1 else None
+        if right is False and (self.refuted is None or length < self.refuted.length):
             nearest = min(range(len(differences)), key=lambda k: float(differences[k].mid()))
             ratio = float(differences[nearest].mid())
             self.refuted = WorstStep(length, step, question.cases[nearest], string, ratio)
             self.odds = float(odds.mid())
-        return fails
+        return right
 
     def factor(self, query: int, shares: Mapping[int, arb]) -> arb | None:
         """The final norm's factor; None if the model does not tell it."""
@@ -370,6 +370,6 @@ class _Odds(Question):
             odds += np.exp(-factor * numerator / denominator)
         return 1 - odds
 
-    def fails(self, choice: Choice) -> bool:
-        """Is the sum of odds at least 1?"""
-        return self._search.tried(self, choice)
+    def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:
+        """Is the sum of odds below 1?"""
+        return self._search.judge(self, choice, surely)

@@ -231,24 +231,23 @@ class _Search:
     def _question(self, views: list[View], case: StepCase, length: int, step: int) -> _Sum:
         return _Sum(self, views, case, length, step)
 
-    def tried(self, question: _Sum, choice: Choice) -> bool:
-        """Is the difference of a string certainly at most 0? Remembered if it is, or if it is the least so far."""
+    def judge(self, question: _Sum, choice: Choice, surely: bool) -> bool | None:
+        """Is the difference of a string positive? Remembered if it certainly is not, or if it is the least so far."""
         value = question.value(choice)
         string, length, step = question.string(choice), question.length, question.step
-        found = WorstStep(length, step, question.case, string, value)
-        if value <= question.error and length <= LONGEST_BALL_STRING:
+        found, right = WorstStep(length, step, question.case, string, value), None
+        if (surely or value <= question.error) and length <= LONGEST_BALL_STRING:
             geometry = question.view.geometry
             parts = [step_ratio(self.model, geometry, found, self.votes[question.case][h], h) for h in self.heads]
             with working_precision(MODEL_PRECISION):
                 difference: arb = self.direct[question.case] + sum(parts, arb(0))
             found = WorstStep(length, step, question.case, string, float(difference.mid()))
-            if difference <= 0:
-                if self.refuted is None or length < self.refuted.length:
-                    self.refuted = found
-                return True
-        if self.best is None or found.ratio < self.best.ratio:
+            right = True if difference > 0 else False if difference <= 0 else None
+        if right is False and (self.refuted is None or length < self.refuted.length):
+            self.refuted = found
+        if right is not False and (self.best is None or found.ratio < self.best.ratio):
             self.best = found
-        return False
+        return right
 
     def length(self, length: int) -> None:
         """Proofs of all steps of one length.
@@ -337,9 +336,9 @@ class _Sum(Question):
             result = result + numerator / denominator
         return result
 
-    def fails(self, choice: Choice) -> bool:
-        """Is the difference at most 0?"""
-        return self._search.tried(self, choice)
+    def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:
+        """Is the difference positive?"""
+        return self._search.judge(self, choice, surely)
 
 
 def least_ratio(

@@ -8,6 +8,8 @@ its least value over the free symbols is a sum of minima; where it is certainly 
 `sum of tau + (what the query token adds) >= 0` makes the logit difference positive, and `sum of exp(-g tau) <= 1`, all
 tau >= 0, puts the probability above one half; g is a lower bound of the final norm's factor for the leaf's strings.
 
+A leaf without numbers stands for one string, all of its symbols fixed: it is looked at in balls, from its tokens.
+
 *The factor.* It is `1/sqrt(|z|^2/width + epsilon)`, z the mean of one vector for each token. The share of a token lies
 between `low/(low + the others' high)` and `high/(high + the others' low)`, low and high its weight if every free
 symbol is another token, or is this one. So |z|^2, a quadratic form in the shares, which are not negative, is at most
@@ -40,7 +42,9 @@ from proofs_check.verify._one_layer_copies import (
     Checker,
     Terms,
     integer_votes,
+    logit_difference,
     read_thresholds,
+    sum_of_odds,
 )
 
 LARGEST_LENGTH = 40
@@ -49,6 +53,9 @@ LARGEST_LENGTH = 40
 LEAF_BITS = 44
 
 _MOST_NODES, _LARGEST_BOUND, _MOST_TREES = 200_000, 2**80, 2_000_000
+
+#: Weights are kept in units of 2^-_WEIGHT_BITS: at single steps all of them may be small.
+_WEIGHT_BITS = 240
 
 #: Precision of odds.
 _ODDS_BITS = 192
@@ -100,7 +107,7 @@ def _require_length(checker: Checker, criterion: str, length: int, trees: Iterat
     """Every step of one length, its trees in order: query tokens, symbols, competitors (arg-max), steps."""
     model = checker.model
     for sight in checker.sights_of(length):
-        terms = [Terms(model, head, sight, length) for head in range(len(model.heads))]
+        terms = [Terms(model, head, sight, length, _WEIGHT_BITS) for head in range(len(model.heads))]
         cases = checker.cases_of(sight)
         groups = [[case] for case in cases]
         if criterion == "half":
@@ -131,7 +138,7 @@ class _Step:
         step: int,
     ) -> None:
         self.model, self.criterion, self.length, self.step = checker.model, criterion, length, step
-        self.symbol, self.query = group[0].symbol, group[0].query
+        self.symbol, self.query, self.competitor = group[0].symbol, group[0].query, group[0].competitor
         self.terms = [terms for terms, _ in ratios]
         with working_precision(MODEL_BITS):
             self.votes = [integer_votes(votes) for _, votes in ratios]
@@ -159,6 +166,9 @@ class _Step:
             self.require(nodes, {**known, number: symbol}, budget)
 
     def _require_leaf(self, bounds: list[int], known: dict[int, int]) -> None:
+        if not bounds:
+            self._require_string(known)
+            return
         if len(bounds) != len(self.terms):
             raise Rejected("a leaf has not one number for each ratio")
         for index, bound in enumerate(bounds):
@@ -166,6 +176,26 @@ class _Step:
                 raise Rejected(f"a leaf of length {self.length}, step {self.step} does not bound all its strings")
         if not self._enough(bounds, known):
             raise Rejected(f"a leaf of length {self.length}, step {self.step} does not settle its strings")
+
+    def _require_string(self, known: dict[int, int]) -> None:
+        """A leaf without numbers: all symbols are known, and the string is right, in balls from its tokens."""
+        if set(known) != set(self.free):
+            raise Rejected("a leaf without numbers does not stand for one string")
+        string = bytearray(self.length)
+        string[self.step - 1] = self.symbol
+        if self.step > 1:
+            string[self.step - 2] = self.model.layout.data.index(self.query)
+        for number, symbol in known.items():
+            string[number - 1] = symbol
+        for bits in (192, 768):
+            with working_precision(bits):
+                if self.criterion == "half":
+                    right = bool(sum_of_odds(self.model, bytes(string), self.step) < 1)
+                else:
+                    right = bool(logit_difference(self.model, bytes(string), self.step, self.competitor) > 0)
+            if right:
+                return
+        raise Rejected(f"a string of length {self.length} is not certainly right at step {self.step}")
 
     def _exceeded(self, index: int, bound: int, known: dict[int, int]) -> bool:
         """Is N - bound D certainly positive for all strings with these symbols?"""

@@ -44,8 +44,8 @@ from proofs_check.verify._one_layer import MODEL_BITS, OneLayer, Place, Wave, re
 
 LARGEST_LENGTH, LARGEST_ONE_ROW_LENGTH = 1_000_000, 300
 
-#: Working precision of weights; they and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS.
-KERNEL_BITS, WEIGHT_BITS, VOTE_BITS = 192, 128, 96
+#: Weights and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS; weights are computed with more bits.
+GUARD_BITS, WEIGHT_BITS, VOTE_BITS = 64, 128, 96
 
 _MOST_THRESHOLDS = 100_000
 
@@ -293,10 +293,10 @@ def integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
 class Terms:
     """Integer weights of all that one query token can see at lengths up to `horizon`."""
 
-    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int) -> None:
+    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int, weight_bits: int = WEIGHT_BITS) -> None:
         self.sight, self.horizon, self.data = sight, horizon, model.layout.data
         waves = {x: wave for (c, x), wave in model.heads[head][0].items() if c == sight.query}
-        self._table = _WeightTable(model, waves, sight, horizon)
+        self._table = _WeightTable(model, waves, sight, horizon, weight_bits)
         free = horizon - (1 if sight.first else 2)
         self.free, read, target = free, self._table.read, sight.target
         self.before: tuple[Integers, ...] = ([], [])
@@ -332,7 +332,7 @@ class Terms:
         return result
 
     def error(self, largest_vote: int) -> int:
-        """Bound, in units of 2^-(WEIGHT_BITS + VOTE_BITS), of what any P(i) + H(m) is off by."""
+        """Bound, in units of weights times votes, of what any P(i) + H(m) is off by."""
         return 2 * self.terms * self.slack * (largest_vote + 2) + 2 * self.met
 
     def fixed_weights(self, symbol: int, length: int, step: int) -> dict[int, int]:
@@ -355,7 +355,7 @@ class Terms:
         return self.after, length - number if self.sight.backwards else number - step - 1
 
     def _sums(self, symbol: int, votes: dict[int, int]) -> tuple[Integers, Integers]:
-        """P by step and H by n - i, in units of 2^-(WEIGHT_BITS + VOTE_BITS)."""
+        """P by step and H by n - i, in units of weights times votes."""
         zero, one = (votes[token] for token in self.data)
         wanted = [weight * votes[self.data[symbol]] for weight in self.wanted[symbol]]
         before = _prefix(self.before, zero, one)
@@ -393,9 +393,10 @@ def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
 
 
 class _WeightTable:
-    """exp(score) in units of 2^-WEIGHT_BITS, up to a common factor, each off by at most `slack` units."""
+    """exp(score) in units of 2^-bits, up to a common factor, each off by at most `slack` units."""
 
-    def __init__(self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int) -> None:
+    def __init__(self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int, bits: int) -> None:
+        self._bits = bits
         spans: dict[tuple[int, int], tuple[int, int]] = {}
 
         def need(token: int, row: int, *ends: int) -> None:
@@ -416,7 +417,7 @@ class _WeightTable:
         for m in sight.by_rest:
             need(m.token, m.row, m.column, m.column + m.sign * free)
         self._spans, self._columns = spans, {}
-        with working_precision(KERNEL_BITS):
+        with working_precision(bits + GUARD_BITS):
             scores = _column_scores(model, waves, spans)
             heights = {
                 (token, row): waves[token].constant + _turned(model.row, waves[token].row, row) for token, row in spans
@@ -431,7 +432,7 @@ class _WeightTable:
                 self._columns[place] = self._integers(along, heights[place] - top)
 
     def _integers(self, scores: list[arb], shift: arb) -> Integers:
-        unit = arb((1, WEIGHT_BITS))
+        unit = arb((1, self._bits))
         weights = [(score + shift).exp() * unit for score in scores]
         widest = max((weight.rad() for weight in weights), key=float)
         if not widest < 1:
@@ -534,7 +535,7 @@ def check_one_layer_counterexample(directory: Path, inputs: object, evidence: ob
         raise Rejected("claim.competitor is the right output")
     for bits in (192, 768):
         with working_precision(bits):
-            difference = _difference(model, bytes(string), step, competitor)
+            difference = logit_difference(model, bytes(string), step, competitor)
         if difference <= 0:
             return (
                 f"For {model.description}: in the binary string of length {n} {_spelled(string, len(runs))}, at step "
@@ -557,7 +558,7 @@ def _require_unlikely(model: OneLayer, string: bytes, step: int, runs: int) -> s
         raise Rejected("claim.competitor: with several heads it must be an output")
     for bits in (192, 768):
         with working_precision(bits):
-            odds = _odds(model, string, step)
+            odds = sum_of_odds(model, string, step)
         if odds >= 1:
             return (
                 f"For {model.description}: in the binary string of length {len(string)} {_spelled(string, runs)}, at "
@@ -600,7 +601,7 @@ def _weights_seen(model: OneLayer, string: bytes, step: int) -> tuple[int, list[
     return query, result
 
 
-def _difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
+def logit_difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
     """Logit of the right output minus the competitor's, before the final norm's factor, at the working precision."""
     query, heads = _weights_seen(model, string, step)
     target, direct = model.targets[string[step - 1]], model.direct[query]
@@ -611,7 +612,7 @@ def _difference(model: OneLayer, string: bytes, step: int, competitor: int) -> a
     return result
 
 
-def _odds(model: OneLayer, string: bytes, step: int) -> arb:
+def sum_of_odds(model: OneLayer, string: bytes, step: int) -> arb:
     """The sum of the competitors' odds against the right output, one head, at the working precision."""
     query, (weights,) = _weights_seen(model, string, step)
     target, direct, logits = model.targets[string[step - 1]], model.direct[query], model.heads[0][1]
