@@ -17,6 +17,7 @@ from benchmarks._small_models import (
     least_half,
     nearly_half,
     opposed_sample,
+    random_sample,
     sharpened,
 )
 from constructions import one_layer_model
@@ -201,6 +202,48 @@ def test_too_large_a_proof_is_not_written(
     assert write_outcome(tmp_path, subject(sample), outcome, LONGEST, "argmax") is None
     assert "more than 10" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_heads_with_attention_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proofs of every length by trees, without the bound: accepted, but not with the two heads' numbers swapped."""
+    monkeypatch.setattr("theory._certify_heads._Search.bound_all", lambda self, last, tick: 0)
+    checked = 0
+    for seed in range(60):
+        sample = copying_sample(seed, noise=0.2, heads=2, least=1.6, most=3.0)
+        found = certify_heads(one_layer_model(sample.model, sample.template), 4)
+        if found.status != "PROVED":
+            continue
+        assert found.bounded_to == 0
+        assert "every length from 1 to 4" in written_statement(tmp_path, sample, found)
+
+        def swap(d: dict[str, Any]) -> None:
+            d["evidence"]["trees"][-1][-1][-1].reverse()
+
+        assert "does not bound" in (edited(tmp_path / "m-copies.json", swap) or "accepted")
+        checked += 1
+    assert checked >= 3
+
+
+def test_one_row_and_several_heads(tmp_path: Path) -> None:
+    """String and copy in one row: no bound for all lengths, every length by trees; equal to brute force."""
+    statuses = set()
+    for seed in range(40):
+        sample = random_sample(seed, heads=2)
+        if sample.model.config.position != "shift":
+            continue
+        model, least = one_layer_model(sample.model, sample.template), brute_force(sample, 3)
+        fails = next((n for n, value in enumerate(least, 1) if value <= 0), None)
+        found = certify_heads(model, 3)
+        assert found.status == ("PROVED" if fails is None else "REFUTED")
+        assert found.fails_at == fails
+        last = 3 if fails is None else fails - 1
+        if last:
+            proof = certify_heads(model, last)
+            assert proof.bounded_to == 0
+            certificate = write_outcome(tmp_path, subject(sample), _of_heads(proof), last, "argmax")
+            assert f"every length from 1 to {last}" in (certificate or {})["statement"]
+            statuses.add(last)
+    assert statuses
 
 
 def test_margins_below_the_rounding_of_floats_are_leaves_without_numbers(tmp_path: Path) -> None:

@@ -235,12 +235,12 @@ class Question(ABC):
         found = [ratio.least(fixed) for ratio in self.ratios]
         bounds = [ratio.below(least) for ratio, (least, _) in zip(self.ratios, found, strict=True)]
         known = tuple(bound for bound in bounds if bound is not None)
-        if len(known) == len(bounds) and self.enough(known, fixed):
-            return Leaf(known)
         choices = [choice for _, choice in found]
         for choice in choices:
             if self.fails(choice):
                 raise FoundError(choice)
+        if len(known) == len(bounds) and self.enough(known, fixed):
+            return Leaf(known)
         place = self._branch(fixed, choices)
         if place is None:
             if self.judge(fixed, surely=True):

@@ -144,10 +144,17 @@ class _Step:
             self.votes = [integer_votes(votes) for _, votes in ratios]
             self.direct = checker.direct(group[0]) if len(self.model.heads) > 1 else arb(0)
         self.fixed = [terms.fixed_weights(self.symbol, length, step) for terms in self.terms]
-        self.free = {number: self.terms[0].place_of(number, length, step) for number in self._free_numbers()}
+        self.numbers = [j for j in range(1, length + 1) if j not in (step - 1, step)]
+        # Ratios of one head share their weights; heads have their own.
+        self.free = [[self._pair(terms, number) for number in self.numbers] for terms in self.terms]
+        self.met = [
+            sum(fixed.values()) + sum(map(sum, free)) for fixed, free in zip(self.fixed, self.free, strict=True)
+        ]
 
-    def _free_numbers(self) -> list[int]:
-        return [j for j in range(1, self.length + 1) if j not in (self.step - 1, self.step)]
+    def _pair(self, terms: Terms, number: int) -> tuple[int, int]:
+        """The weight of a free symbol, were it 0 and were it 1."""
+        sides, at = terms.place_of(number, self.length, self.step)
+        return sides[0][at], sides[1][at]
 
     def require(self, nodes: Iterator[object], known: dict[int, int], budget: _Budget) -> None:
         """Rejected unless the nodes, in preorder, prove the step for all strings with the symbols known."""
@@ -160,7 +167,7 @@ class _Step:
         if node is None:
             raise Rejected("a tree ends before it covers all strings")
         number = require_integer(node, "a split", 1, self.length)
-        if number not in self.free or number in known:
+        if number not in self.numbers or number in known:
             raise Rejected(f"a tree splits on symbol {number} of step {self.step}, which is not free")
         for symbol in (0, 1):
             self.require(nodes, {**known, number: symbol}, budget)
@@ -179,7 +186,7 @@ class _Step:
 
     def _require_string(self, known: dict[int, int]) -> None:
         """A leaf without numbers: all symbols are known, and the string is right, in balls from its tokens."""
-        if set(known) != set(self.free):
+        if set(known) != set(self.numbers):
             raise Rejected("a leaf without numbers does not stand for one string")
         string = bytearray(self.length)
         string[self.step - 1] = self.symbol
@@ -203,13 +210,13 @@ class _Step:
         shift = bound << (VOTE_BITS - LEAF_BITS)
         zero, one = (votes[token] - shift for token in terms.data)
         least = sum(weight * (votes[token] - shift) for token, weight in self.fixed[index].items())
-        for number, (side, place) in self.free.items():
-            left, right = side[0][place] * zero, side[1][place] * one
+        for number, pair in zip(self.numbers, self.free[index], strict=True):
+            left, right = pair[0] * zero, pair[1] * one
             if number in known:
                 least += right if known[number] else left
             else:
                 least += min(left, right)
-        return least > terms.error(largest + abs(shift))
+        return least > terms.error(largest + abs(shift), self.met[index])
 
     def _enough(self, bounds: list[int], known: dict[int, int]) -> bool:
         with working_precision(_ODDS_BITS):
@@ -228,9 +235,9 @@ class _Step:
             return self.model.least_factor
         terms = self.terms[0]
         low, high = dict(self.fixed[0]), dict(self.fixed[0])
-        for number, (side, place) in self.free.items():
+        for number, pair in zip(self.numbers, self.free[0], strict=True):
             for symbol, token in enumerate(terms.data):
-                weight = side[symbol][place]
+                weight = pair[symbol]
                 low[token] = low.get(token, 0) + (weight if known.get(number) == symbol else 0)
                 high[token] = high.get(token, 0) + (weight if known.get(number, symbol) == symbol else 0)
         slack = terms.slack * terms.terms

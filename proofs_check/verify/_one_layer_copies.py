@@ -331,9 +331,12 @@ class Terms:
             result[m.token] = along if known is None else list(map(add, known, along))
         return result
 
-    def error(self, largest_vote: int) -> int:
-        """Bound, in units of weights times votes, of what any P(i) + H(m) is off by."""
-        return 2 * self.terms * self.slack * (largest_vote + 2) + 2 * self.met
+    def error(self, largest_vote: int, met: int | None = None) -> int:
+        """Bound, in units of weights times votes, of what any P(i) + H(m) is off by.
+
+        `met` is what the weights of the terms add up to, if not all that can be met are.
+        """
+        return 2 * self.terms * self.slack * (largest_vote + 2) + 2 * (self.met if met is None else met)
 
     def fixed_weights(self, symbol: int, length: int, step: int) -> dict[int, int]:
         """By token, the weight of what stands there at one step whatever the free symbols are."""
