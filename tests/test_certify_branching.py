@@ -226,10 +226,11 @@ def test_heads_with_attention_of_their_own(tmp_path: Path, monkeypatch: pytest.M
 
 def test_one_row_and_several_heads(tmp_path: Path) -> None:
     """String and copy in one row: no bound for all lengths, every length by trees; equal to brute force."""
-    statuses = set()
-    for seed in range(40):
+    proved = 0
+    for seed in range(400):
         sample = random_sample(seed, heads=2)
-        if sample.model.config.position != "shift":
+        copies_one = sample.model.config.position == "shift" and brute_force(sample, 1)[0] > 0
+        if sample.model.config.position != "shift" or (seed > 40 and not copies_one):
             continue
         model, least = one_layer_model(sample.model, sample.template), brute_force(sample, 3)
         fails = next((n for n, value in enumerate(least, 1) if value <= 0), None)
@@ -242,8 +243,8 @@ def test_one_row_and_several_heads(tmp_path: Path) -> None:
             assert proof.bounded_to == 0
             certificate = write_outcome(tmp_path, subject(sample), _of_heads(proof), last, "argmax")
             assert f"every length from 1 to {last}" in (certificate or {})["statement"]
-            statuses.add(last)
-    assert statuses
+            proved += 1
+    assert proved
 
 
 def test_margins_below_the_rounding_of_floats_are_leaves_without_numbers(tmp_path: Path) -> None:
