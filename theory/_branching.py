@@ -38,7 +38,7 @@ LEAF_BITS = 44
 LEAST_DENOMINATOR = 2.0**-600
 
 #: Most single flips in one local search.
-MOST_FLIPS = 400
+MOST_FLIPS = 200
 
 Choice = Int64[np.ndarray, " free"]
 

@@ -223,7 +223,8 @@ class _Search:
                 question = self._question(views, case, length, step)
                 choice = string[question.numbers - 1]
                 question.fails(choice)
-                question.fails(question.search(choice))
+                if length <= LONGEST_BALL_STRING:
+                    question.fails(question.search(choice))
         self.bounds[case] = tuple(thresholds)
         with working_precision(MODEL_PRECISION):
             return bool(self._total(case, tuple(thresholds)) > 0)
