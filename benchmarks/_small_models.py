@@ -168,6 +168,50 @@ def blend(first: Sample, second: Sample, part: float) -> Sample:
     return replace(first, model=model)
 
 
+def opposed_sample(seed: int) -> Sample:
+    """Two heads with the same attention, the second one with half the votes reversed.
+
+    The least sum is half of the first head's least ratio, but the sum of the heads' least ratios takes its largest one
+    off: the bound is loose, and branching has work.
+    """
+    sample = copying_sample(seed, noise=0.0, heads=2, least=1.6, most=3.5)
+    attention, config = sample.model.block(0).attention, sample.model.config
+    for weights, width in (
+        (attention.query.weight, config.head_width),
+        (attention.key.weight, config.head_width),
+        (attention.value.weight, config.value_width),
+    ):
+        weights[width:] = weights[:width].clone()
+    width = config.value_width
+    attention.output.weight[:, width:] = -attention.output.weight[:, :width] / 2
+    return sample
+
+
+def nearly_half(sample: Sample, longest: int) -> Sample | None:
+    """Sharpened so that the least probability of the right output is just above one half over all strings.
+
+    Strings up to a length. None if no factor from 0.01 to 100 does that, as where the arg-max fails.
+    """
+
+    def least(factor: float) -> float:
+        return min(least_half(sharpened(sample, factor), n) for n in range(1, longest + 1))
+
+    low, high = 1e-2, 1e2
+    if not least(low) < 0 < least(high):
+        return None
+    for _ in range(26):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if least(middle) > 0 else (middle, high)
+    return sharpened(sample, high)
+
+
+def sharpened(sample: Sample, factor: float) -> Sample:
+    """The same model with its read-out multiplied: all logits are, and no arg-max changes."""
+    changed = blend(sample, sample, 0.0)
+    changed.model.readout.weight.data.mul_(factor)
+    return changed
+
+
 def _copy(model: Transformer) -> Transformer:
     copy = Transformer(model.config, model.frequencies, model.newline).to(model.readout.weight.dtype)
     copy.load_state_dict(model.state_dict())
@@ -195,8 +239,23 @@ def differences(sample: Sample, n: int, *, sub_strings: np.ndarray | None = None
     return gaps.min(axis=(1, 2))
 
 
-def all_logits(sample: Sample, strings: np.ndarray) -> np.ndarray:
-    """Logits [string, step, output] under teacher forcing, before a final norm's factor, extended precision."""
+def least_half(sample: Sample, n: int) -> float:
+    """1 minus the largest sum of the competitors' odds over all strings of length n and their steps.
+
+    Positive iff the right output's probability is always above one half. A final norm's factor counts.
+    """
+    strings = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    logits = all_logits(sample, strings, scaled=True)
+    targets = strings if sample.model.config.outputs == 2 else np.array(sample.template.data)[strings]
+    odds = np.exp(logits - np.take_along_axis(logits, targets[:, :, None], axis=2)).sum(2) - 1
+    return float(1 - odds.max())
+
+
+def all_logits(sample: Sample, strings: np.ndarray, *, scaled: bool = False) -> np.ndarray:
+    """Logits [string, step, output] under teacher forcing, extended precision.
+
+    Before a final norm's factor, or with it if `scaled`.
+    """
     model, template = sample.model, sample.template
     config = model.config
     w = {name: tensor.double().numpy().astype(Long) for name, tensor in model.state_dict().items()}
@@ -231,6 +290,9 @@ def all_logits(sample: Sample, strings: np.ndarray) -> np.ndarray:
             output += mean @ w[f"{prefix}output.weight"][:, worth].T
         if config.residual:
             output += embedding[tokens[:, here]]
+        if scaled and config.final_norm:
+            epsilon = torch.finfo(model.readout.weight.dtype).eps
+            output /= np.sqrt((output**2).mean(1, keepdims=True) + Long(epsilon))
         result[:, step] = output @ readout.T
     return result
 

@@ -33,6 +33,7 @@ from theory import (
     MODEL_PRECISION,
     Axes,
     CopyTask,
+    FinalNorm,
     Head,
     InputError,
     OneLayerModel,
@@ -173,6 +174,7 @@ class _Extraction:
             targets=(zero, one),
             outputs=config.outputs,
             least_scale=self._least_scale(),
+            norm=self._final_norm(),
         )
 
     def _head(self, number: int) -> Head:
@@ -217,6 +219,27 @@ class _Extraction:
         if not isinstance(self.source.norm, nn.RMSNorm):
             return arb(1)
         return (1 / (self._largest_output() / config.model_width + _epsilon(self.source.norm)).sqrt()).lower()
+
+    def _final_norm(self) -> FinalNorm | None:
+        """The final norm's factor as a function of the shares of attention, where it is the only one."""
+        config, norm = self.source.config, self.source.norm
+        if config.sub_norm or self.heads > 1 or not isinstance(norm, nn.RMSNorm):
+            return None
+        reached, embedding = _rows(self.values * self.outputs), _rows(self.embedding)
+        gram = {}
+        for query in {*self.template.data, self.template.infix[-1]}:
+            vectors = {x: reached[x] for x in self.template.tokens}
+            if config.residual:
+                vectors = {
+                    x: tuple(a + b for a, b in zip(vector, embedding[query], strict=True))
+                    for x, vector in vectors.items()
+                }
+            gram[query] = {
+                (x, y): sum((a * b for a, b in zip(u, v, strict=True)), arb(0))
+                for x, u in vectors.items()
+                for y, v in vectors.items()
+            }
+        return FinalNorm(config.model_width, _epsilon(norm), gram)
 
     def _largest_output(self) -> arb:
         """Upper bound of |x_q + sum_h O_h v|^2 over query tokens and weighted means v of each head's values."""
@@ -323,7 +346,13 @@ def replay_error(model: OneLayerModel, tokens: int) -> float:
 
 
 def replay_step(
-    model: Transformer, template: Template, string: Int64[np.ndarray, " n"], step: int, ratio: float, error: float
+    model: Transformer,
+    template: Template,
+    string: Int64[np.ndarray, " n"],
+    step: int,
+    ratio: float,
+    error: float,
+    odds: float | None = None,
 ) -> Replay:
     """One step of a string (1-based) through the torch model in float64: the single query, keys in blocks.
 
@@ -333,17 +362,23 @@ def replay_step(
         string, step: what to run.
         ratio: the logit difference expected.
         error: what the run may be off by; see `replay_error`.
+        odds: the sum of the competitors' odds expected, where a probability of at most one half is what is wrong; the
+            final norm may then enlarge the error (by at most 2^12 with the epsilon of float32).
 
     Cost: O(tokens d). Inputs above 10^7 tokens, and margins within the error, are not run.
     """
     tokens = template.sequence(string, step)
     if len(tokens) > LONGEST_REPLAY:
         return Replay(False, None, f"{len(tokens)} tokens: above {LONGEST_REPLAY} tokens nothing is replayed")
-    if abs(ratio) <= error:
+    if odds is not None and abs(odds - 1) <= 2**14 * error:
+        return Replay(False, None, f"the odds 1 + {odds - 1:.3g} are within the rounding error of float64")
+    if odds is None and abs(ratio) <= error:
         return Replay(False, None, f"the margin {ratio:.3g} is within the rounding error of float64, {error:.3g}")
     with torch.inference_mode():
         logits = in_float64(model).last_logits(torch.from_numpy(tokens))
     data: Sequence[int] = (0, 1) if model.config.outputs == 2 else template.data
     target = data[int(string[step - 1])]
+    if odds is not None:
+        return Replay(True, not bool(logits.softmax(0)[target] > 0.5))
     others = torch.cat([logits[:target], logits[target + 1 :]])
     return Replay(True, not bool(logits[target] > others.max()))

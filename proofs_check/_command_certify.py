@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,16 +21,21 @@ from proofs_check._command_parts import json_option, print_json, progress_to
 from proofs_check._one_layer_file import Subject, load_subject, save_subject
 from theory import (
     Certified,
+    CertifiedHalf,
     CertifiedHeads,
     InputError,
+    Leaf,
     OneLayerModel,
+    Place,
     StepCase,
+    Tree,
     WorstStep,
     certify_half,
     certify_heads,
     certify_strings,
     require_at_least,
     spell,
+    tree_size,
 )
 
 Status = Literal["PROVED", "REFUTED", "UNDECIDED"]
@@ -45,16 +50,22 @@ MOST_FLIPS = 50
 LONGEST_CERTIFICATE, LONGEST_ONE_ROW_CERTIFICATE = 1_000_000, 300
 
 
+#: A branching proof with more nodes is not written out; the checker takes about 0.5 ms a node.
+MOST_NODES_WRITTEN = 100_000
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run of the command found.
 
     Attributes:
         status: of the claim about all lengths up to max_length.
-        argmax: the decision by arg-max.
+        worst: the counterexample, or the step with the least logit difference found.
         thresholds: by case, one logit difference a head, for the certificate; empty where none are needed.
-        limit: the exact largest length, if it was asked for and lies within the cap.
-        limit_reached: a length up to which all strings are proved to be copied.
+        bounded_to: lengths up to it are proved by the thresholds (or, with none, by the least sums themselves).
+        trees: proofs by branching of the lengths from there to proved_to.
+        odds: the sum of the competitors' odds at the worst step, if that is what refutes `half`.
+        search: what --find-limit found, if it was asked for.
         replay: of the string shown, if it is a counterexample.
         method: float+bound or ball.
     """
@@ -66,11 +77,18 @@ class Outcome:
     fails_at: int | None
     proved_to: int
     thresholds: dict[StepCase, list[float]]
-    limit: int | None
-    limit_reached: int | None
-    replay: Replay | None
+    bounded_to: int
+    trees: dict[Place, Tree]
+    odds: float | None
     method: str
     remark: str = ""
+    replay: Replay | None = None
+    search: Outcome | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The largest length up to which every string is copied, if --find-limit found it exactly."""
+        return self.search.proved_to if self.search and self.search.fails_at == self.search.proved_to + 1 else None
 
 
 @click.command("certify")
@@ -126,46 +144,58 @@ def decide(
     subject: Subject, model: OneLayerModel, max_length: int, criterion: str, cap: int | None, tick: Callable[[], None]
 ) -> Outcome:
     """Everything that the command decides."""
+    if criterion == "half" and len(model.heads) > 1:
+        raise InputError("--criterion", "half", "argmax for models with several heads")
+    found = _replayed(subject, model, _decided(model, max_length, criterion, tick))
+    if cap is None:
+        return found
+    # A shorter failure, or a proof that stops short of the length asked for, is the limit already.
+    if cap <= max_length or found.status != "PROVED":
+        return replace(found, search=found)
+    return replace(found, search=_replayed(subject, model, _decided(model, cap, criterion, tick)))
+
+
+def _decided(model: OneLayerModel, max_length: int, criterion: str, tick: Callable[[], None]) -> Outcome:
     if len(model.heads) > 1:
-        if cap is not None:
-            raise InputError("--find-limit", "several heads", "asked for models with one head")
-        if criterion == "half":
-            raise InputError("--criterion", "half", "argmax for models with several heads")
-        return _of_heads(subject, model, certify_heads(model, max_length, tick))
-    thresholds: dict[StepCase, list[float]] = {}
+        return _of_heads(certify_heads(model, max_length, tick))
     if criterion == "half":
-        half = certify_half(model, max_length, tick)
-        found, status = half.argmax, half.status
-        thresholds = {case: [value] for case, value in half.thresholds.items()}
-        remark = "" if half.competing is None else f"sum of the competitors' odds at most {half.competing:.3g}"
-    else:
-        found = certify_strings(model, max_length, tick)
-        status, remark = found.status, ""
-    limit, reached = None, None
-    if cap is not None:
-        if criterion == "half" and model.outputs > 2:
-            raise InputError("--find-limit", "with --criterion half", "asked for with argmax")
-        furthest = found if cap <= max_length or found.fails_at is not None else certify_strings(model, cap, tick)
-        limit, reached = furthest.limit, furthest.proved_to
-    replay = _replayed(subject, model, found.worst) if found.fails_at is not None else None
+        return _of_half(certify_half(model, max_length, tick))
+    found = certify_strings(model, max_length, tick)
     return Outcome(
-        status, found.worst, found.margin, found.margin_below, found.fails_at, found.proved_to, thresholds,
-        limit, reached, replay, _method(found), remark,
+        found.status, found.worst, found.margin, found.margin_below, found.fails_at, found.proved_to, {},
+        found.proved_to, {}, None, _method(found),
     )  # fmt: skip
 
 
-def _of_heads(subject: Subject, model: OneLayerModel, found: CertifiedHeads) -> Outcome:
-    replay = _replayed(subject, model, found.worst) if found.status == "REFUTED" else None
+def _of_half(found: CertifiedHalf) -> Outcome:
+    thresholds = {case: [value] for case, value in found.thresholds.items()}
+    remark = found.remark
+    if found.competing is not None:
+        remark += f"; up to length {found.bounded_to} that is at most {found.competing:.3g}"
+    if found.odds is not None:
+        remark += f"; the right output's probability there is {1 / (1 + found.odds):.6g}"
+    below = found.argmax.margin_below if found.status == "PROVED" else None
+    return Outcome(
+        found.status, found.worst, found.worst.ratio, below, found.fails_at, found.proved_to, thresholds,
+        found.bounded_to, found.trees, found.odds, _method(found.argmax), remark,
+    )  # fmt: skip
+
+
+def _of_heads(found: CertifiedHeads) -> Outcome:
     thresholds = {case: list(values) for case, values in found.thresholds.items()}
     return Outcome(
         found.status, found.worst, found.worst.ratio, found.margin_below, found.fails_at, found.proved_to, thresholds,
-        None, None, replay, "float+bound", found.remark,
+        found.bounded_to, found.trees, None, "float+bound", found.remark,
     )  # fmt: skip
 
 
-def _replayed(subject: Subject, model: OneLayerModel, worst: WorstStep) -> Replay:
-    error = replay_error(model, 2 * worst.length)
-    return replay_step(subject.model, subject.template, worst.string, worst.step, worst.ratio, error)
+def _replayed(subject: Subject, model: OneLayerModel, found: Outcome) -> Outcome:
+    """The same with its counterexample run in torch, if it has one."""
+    if found.status != "REFUTED":
+        return found
+    worst, error = found.worst, replay_error(model, 2 * found.worst.length)
+    replay = replay_step(subject.model, subject.template, worst.string, worst.step, worst.ratio, error, found.odds)
+    return replace(found, replay=replay)
 
 
 def _method(found: Certified) -> str:
@@ -176,28 +206,54 @@ def write_outcome(
     directory: Path, subject: Subject, outcome: Outcome, max_length: int, criterion: str
 ) -> dict[str, Any] | None:
     """Write the certificate and the weights that it pins; None where there is nothing that the checker can prove."""
+    longest = LONGEST_CERTIFICATE if subject.template.placement.separate else LONGEST_ONE_ROW_CERTIFICATE
+    too_long = outcome.worst.length if outcome.status == "REFUTED" else max_length
+    nodes = sum(map(tree_size, outcome.trees.values())) if outcome.status == "PROVED" else 0
+    if outcome.status == "UNDECIDED" or too_long > (LONGEST_CERTIFICATE if outcome.status == "REFUTED" else longest):
+        return None
+    if nodes > MOST_NODES_WRITTEN:
+        click.echo(f"No certificate: the proof has {nodes} nodes, more than {MOST_NODES_WRITTEN}.", err=True)
+        return None
     file = f"{subject.name}-weights.safetensors"
-    one_row = not subject.template.placement.separate
-    longest = LONGEST_ONE_ROW_CERTIFICATE if one_row else LONGEST_CERTIFICATE
-    by_branching = subject.model.config.layer(0)[0] > 1 and not outcome.thresholds
-    if outcome.status == "UNDECIDED" or (outcome.status == "PROVED" and (by_branching or max_length > longest)):
-        return None
-    if outcome.status == "REFUTED" and outcome.worst.length > LONGEST_CERTIFICATE:
-        return None
     inputs = weights_input(file, save_subject(directory / file, subject.model, subject.template))
-    if outcome.status == "PROVED":
-        name, kind = f"{subject.name}-copies.json", "one-layer-copies"
-        evidence: dict[str, Any] = {"thresholds": [_threshold(*item) for item in outcome.thresholds.items()]}
-        claim: dict[str, Any] = {"criterion": criterion, "copies_up_to": max_length, "fails_at": None}
-        if outcome.limit is not None and max_length == outcome.limit and criterion == "argmax":
-            claim["fails_at"] = outcome.limit + 1
-    else:
-        name, kind, evidence = f"{subject.name}-counterexample.json", "one-layer-counterexample", {}
+    evidence: dict[str, Any] = {}
+    if outcome.status == "REFUTED":
+        name, kind = f"{subject.name}-counterexample.json", "one-layer-counterexample"
         first, runs = runs_of(outcome.worst.string)
-        claim = {"first_symbol": first, "runs": runs, "step": outcome.worst.step}
-        claim["competitor"] = outcome.worst.case.competitor
+        claim: dict[str, Any] = {"first_symbol": first, "runs": runs, "step": outcome.worst.step}
+        claim["competitor"] = outcome.worst.case.competitor if outcome.odds is None else None
+    else:
+        name, kind = f"{subject.name}-copies.json", "one-layer-copies"
+        evidence = {"thresholds": [_threshold(*item) for item in outcome.thresholds.items()]}
+        claim = {"criterion": criterion, "copies_up_to": max_length}
+        if outcome.bounded_to == max_length:
+            exact = outcome.limit == max_length and criterion == "argmax" and not outcome.thresholds
+            claim["fails_at"] = max_length + 1 if exact else None
+        else:
+            kind = "one-layer-branching"
+            evidence |= {"bounded_to": outcome.bounded_to, "trees": trees_document(outcome.trees)}
     verdict = write_certificate(directory / name, kind, inputs, evidence, claim)
     return {"file": name, "statement": verdict.statement}
+
+
+def trees_document(trees: dict[Place, Tree]) -> list[list[list[Any]]]:
+    """Length by length the trees in the order in which they were made; each in preorder, splits before what they split.
+
+    A split is the number of its symbol, a leaf a list of numbers in units of 2^-44.
+    """
+    lengths: dict[int, list[list[Any]]] = {}
+    for place, tree in trees.items():
+        lengths.setdefault(place.length, []).append([*_preorder(tree)])
+    return [lengths[length] for length in sorted(lengths)]
+
+
+def _preorder(tree: Tree) -> Iterator[Any]:
+    if isinstance(tree, Leaf):
+        yield list(tree.bounds)
+        return
+    yield tree.number
+    yield from _preorder(tree.zero)
+    yield from _preorder(tree.one)
 
 
 def _threshold(case: StepCase, values: list[float]) -> dict[str, Any]:
@@ -226,7 +282,7 @@ def outcome_document(
     certificate: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The JSON object of the command."""
-    replay = outcome.replay
+    search = outcome.search
     return {
         "status": outcome.status,
         "max_length": max_length,
@@ -238,14 +294,28 @@ def outcome_document(
         "proved_to": outcome.proved_to,
         "fails_at": outcome.fails_at,
         "limit": outcome.limit,
-        "limit_proved_to": outcome.limit_reached,
-        "replay": None if replay is None else {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason},
+        "limit_proved_to": None if search is None else search.proved_to,
+        "limit_fails_at": None if search is None else search.fails_at,
+        "limit_counterexample": None if search is None else _counterexample(subject, search),
+        "odds": outcome.odds,
+        "replay": _replay_document(outcome.replay),
         "label": "new",
         "method": outcome.method,
         "remark": outcome.remark,
         "certificate": None if certificate is None else certificate["file"],
         "seconds": round(seconds, 3),
     }
+
+
+def _counterexample(subject: Subject, found: Outcome) -> dict[str, Any] | None:
+    if found.status != "REFUTED":
+        return None
+    worst = worst_document(subject, found.worst)
+    return {**worst, "difference": found.margin, "odds": found.odds, "replay": _replay_document(found.replay)}
+
+
+def _replay_document(replay: Replay | None) -> dict[str, Any] | None:
+    return None if replay is None else {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason}
 
 
 def number_of_strings(max_length: int) -> str:
@@ -290,16 +360,32 @@ def _print(subject: Subject, outcome: Outcome, document: dict[str, Any]) -> None
     elif outcome.status == "REFUTED":
         click.echo(f"REFUTED: not {everything} is copied; every one of length <= {outcome.proved_to} is.")
         click.echo(f"Counterexample: {worst['description']}; logit difference {outcome.margin:.6g} at {where}.")
-        if outcome.replay is not None:
-            answer = "the model gets that step " + ("wrong" if outcome.replay.wrong else "right")
-            click.echo(f"Replayed in torch, float64: {answer if outcome.replay.ran else outcome.replay.reason}.")
+        _print_replay(outcome)
     else:
         click.echo(f"UNDECIDED whether {everything} is copied; every one of length <= {outcome.proved_to} is.")
-    if outcome.limit is not None:
-        click.echo(f"Limit: {outcome.limit}. Some string of length {outcome.limit + 1} is not copied.")
-    elif outcome.limit_reached is not None:
-        click.echo(f"No limit found: every string of length <= {outcome.limit_reached} is copied.")
+    if outcome.search is not None:
+        _print_limit(outcome.search)
+        if outcome.search is not outcome:
+            _print_replay(outcome.search)
     if outcome.remark:
         click.echo(f"Remark: {outcome.remark}.")
     kept = f" Certificate: {document['certificate']}." if document["certificate"] else ""
     click.echo(f"Label: new. Method: {outcome.method}. {document['seconds']} s.{kept}")
+
+
+def _print_limit(search: Outcome) -> None:
+    proved, fails = search.proved_to, search.fails_at
+    if fails is None:
+        click.echo(f"No limit found: every string of length <= {proved} is copied.")
+    elif fails == proved + 1:
+        click.echo(f"Limit: {proved}. Some string of length {fails} is not copied.")
+    else:
+        between = f"every string of length <= {proved} is copied, some string of length {fails} is not"
+        click.echo(f"Limit between {proved} and {fails - 1}: {between}; in between it is undecided.")
+
+
+def _print_replay(outcome: Outcome) -> None:
+    replay = outcome.replay
+    if replay is not None:
+        answer = "the model gets that step " + ("wrong" if replay.wrong else "right")
+        click.echo(f"Replayed in torch, float64: {answer if replay.ran else replay.reason}.")

@@ -6,55 +6,48 @@ strings does not split. But each head's least ratio r_h does (Dinkelbach), and
     direct + sum over heads of r_h  <=  the difference at every string                        (label: new)
 
 with r_h taken over all lengths and steps at once: O(length) work in all, and `> 0` proves every string. It is an
-equality where one string is worst for all heads. Where it does not prove a case, lengths are looked at one by one,
-step by step: with some symbols fixed the same bound holds over the others; it is attained if the heads agree on their
-worst string; if they do not, the symbol that matters most among those they disagree about is fixed both ways (branch
-and bound). Every worst string of a head is tried as a counterexample, and counts as one only if balls say that its
-difference is at most 0.
-
-*Rounding* (float+bound). N/D is a mean of votes; weights known to a relative error k, sums of at most m terms
-included, leave it with an error of at most `2 k / (1 - k)` times the largest vote, k = kappa + (m + 4) u. The code
-doubles that.
+equality where one string is worst for all heads. The bound falls with the largest length, so that bisection finds how
+far it reaches. Beyond that, lengths up to 40 are looked at one by one, step by step, by branching on single symbols
+(`_branching`). Counterexamples are looked for at the lengths where the heads' worst strings stand and at the first
+length that the bound leaves open: worst strings of each head, then single flips that lower the sum. A string counts
+as one only if balls say that its difference is at most 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
-from theory._balls import float_below, working_precision
-from theory._certify_one_layer import (
-    Status,
-    Tick,
-    View,
-    WorstStep,
-    kernels_for,
-    require_length,
-    step_ratio,
-)
+from theory._balls import ball, float_below, working_precision
+from theory._branching import LEAF_BITS, Budget, Choice, FoundError, Question, Ratio, StuckError, Tree
+from theory._certify_one_layer import Status, Tick, View, WorstStep, kernels_for, require_length, step_ratio
 from theory._errors import InputError
-from theory._float_exp import UNIT_ROUNDOFF
 from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
-from theory._worst_case import (
-    Geometry,
-    Series,
-    first_step,
-    float_votes,
-    later_steps,
-    needed_spans,
-    total_weight,
-)
+from theory._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
 
 #: Threshold of a step that no length up to the largest has.
 VACUOUS = 2.0**20
 
 #: Lengths are looked at one by one up to this, and so many nodes are spent in all.
 LONGEST_SEARCH, NODES = 40, 20_000
+
+#: Strings of at most this length have their difference evaluated in balls.
+LONGEST_BALL_STRING = 20_000
+
+
+class Place(NamedTuple):
+    """What a tree is about: step and length, query token, symbol to write, competitor (None: all of them)."""
+
+    length: int
+    step: int
+    query: int
+    symbol: int
+    competitor: int | None
 
 
 @dataclass(frozen=True)
@@ -65,9 +58,11 @@ class CertifiedHeads:
         status: of all strings of all lengths asked for.
         worst: the string with the least difference that was found; a counterexample if REFUTED.
         margin_below: a proved lower bound of all differences, if PROVED by the sum of the heads' bounds; else None.
-        fails_at: the length of the counterexample, or None. Shorter ones may exist.
+        fails_at: the length of the counterexample, or None. Shorter ones may exist unless it is proved_to + 1.
         proved_to: all strings of all lengths up to it are proved to be copied.
-        thresholds: if PROVED by the sum of bounds, for each case a number for each head that its ratios exceed.
+        bounded_to: the part of it that the sum of bounds proves.
+        thresholds: for each case a number for each head that its ratios exceed at lengths up to `bounded_to`.
+        trees: proofs of all steps of the lengths from there to `proved_to`.
         remark: how it was decided.
     """
 
@@ -76,8 +71,15 @@ class CertifiedHeads:
     margin_below: float | None
     fails_at: int | None
     proved_to: int
+    bounded_to: int
     thresholds: dict[StepCase, tuple[float, ...]]
+    trees: dict[Place, Tree]
     remark: str
+
+    @property
+    def limit(self) -> int | None:
+        """The largest length up to which all strings are copied, if it was found."""
+        return self.proved_to if self.fails_at == self.proved_to + 1 else None
 
 
 def certify_heads(
@@ -94,244 +96,253 @@ def certify_heads(
     Raises:
         InputError: max_length < 1 or too large.
 
-    Cost: O(heads max_length), then up to `nodes` times O(heads length).
+    Cost: O(heads max_length), log(max_length) times that where the bound does not reach all lengths, then up to
+    `nodes` times O(heads length).
     """
     require_length(model, max_length)
     separate = model.template.placement.separate
     if not separate and max_length > LONGEST_SEARCH:
         raise InputError("max_length", max_length, f"at most {LONGEST_SEARCH} with several heads in one row")
-    search = _Search(model, nodes)
-    if separate:
-        search.bound_all(max_length, tick)
-        if search.refuted is None and not search.open:
-            return search.result("PROVED", max_length, "the sum of the heads' least ratios")
-    else:
-        search.open = set(model.cases())
-    longest = min(max_length, LONGEST_SEARCH)
-    proved = search.one_by_one(longest, tick)
+    search = _Search(model, Budget(nodes))
+    bounded = search.bound_all(max_length, tick) if separate else 0
+    if bounded == max_length:
+        return search.result("PROVED", bounded, "the sum of the heads' least ratios")
+    proved, why = bounded, f"lengths above {LONGEST_SEARCH} are not branched on"
+    try:
+        while proved < min(max_length, LONGEST_SEARCH):
+            search.length(proved + 1)
+            proved += 1
+            tick()
+    except StuckError as stuck:
+        why = str(stuck)
+    except FoundError:
+        pass
+    if search.refuted is None and proved < max_length:
+        search.look_upwards(proved + 1, max_length)
     if search.refuted is not None:
-        return search.result("REFUTED", proved, "a string found by branching on single symbols")
+        search.look_downwards(proved)
+    if search.refuted is not None:
+        return search.result("REFUTED", proved, "a string found by branching on single symbols or by flipping them")
     if proved == max_length:
-        return search.result("PROVED", proved, f"branching on single symbols, {search.spent} nodes")
-    why = "the budget of nodes ended" if search.spent > nodes else f"lengths above {longest} are not branched on"
-    return search.result("UNDECIDED", proved, why)
+        return search.result("PROVED", proved, f"branching on single symbols, {search.budget.spent} nodes")
+    return search.result("UNDECIDED", proved, f"the sum of the heads' least ratios reaches {bounded}; {why}")
+
+
+def furthest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest length up to `most` for which something holds that holds for all shorter ones; 0 if none."""
+    low, high = 0, 1
+    while high <= most and holds(high):
+        low, high = high, 2 * high
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 class _Search:
-    """State of one decision."""
+    """What was found so far: bounds, proofs by branching, the worst string."""
 
-    def __init__(self, model: OneLayerModel, nodes: int) -> None:
-        self.model, self.nodes, self.spent = model, nodes, 0
+    def __init__(self, model: OneLayerModel, budget: Budget) -> None:
+        self.model, self.budget = model, budget
         self.heads = range(len(model.heads))
-        self.votes = {case: [model.votes(head, case) for head in self.heads] for case in model.cases()}
+        self.votes = {case: [model.votes(h, case) for h in self.heads] for case in model.cases()}
         self.direct = {case: model.direct_vote(case) for case in model.cases()}
         self.bounds: dict[StepCase, tuple[float, ...]] = {}
-        self.open: set[StepCase] = set()
+        self.trees: dict[Place, Tree] = {}
+        self.bounded = 0
         self.best: WorstStep | None = None
         self.refuted: WorstStep | None = None
-        self.below = inf
 
     def result(self, status: Status, proved: int, remark: str) -> CertifiedHeads:
         """The decision in one object."""
         worst = self.refuted or self.best
         if worst is None:
             raise ArithmeticError("no string was looked at")
-        by_sum = status == "PROVED" and not self.open
-        fails = worst.length if self.refuted is not None else None
-        return CertifiedHeads(
-            status, worst, self.below if by_sum else None, fails, proved, self.bounds if by_sum else {}, remark
-        )
+        below = None
+        if status == "PROVED" and self.bounded == proved:
+            with working_precision(MODEL_PRECISION):
+                below = min(float_below(self._total(case, values)) for case, values in self.bounds.items())
+        fails = self.refuted.length if self.refuted is not None else None
+        thresholds = self.bounds if self.bounded else {}
+        return CertifiedHeads(status, worst, below, fails, proved, self.bounded, thresholds, self.trees, remark)
 
-    def bound_all(self, last: int, tick: Tick) -> None:
-        """The sum of the heads' least ratios over all lengths up to `last`, case by case."""
-        template = self.model.template
-        geometries = [first_step(template)]
-        if last > 1:
-            geometries += [later_steps(template, query) for query in template.data]
-        for geometry in geometries:
-            needed = needed_spans(geometry, template.data, last)
-            views = [
-                View(self.model, geometry, last, None, kernels_for(self.model, h, geometry.query, needed), h)
-                for h in self.heads
-            ]
-            for case in self._cases_of(geometry):
-                self._bound(views, case, last)
-            tick()
-        for case in self.model.cases():
-            # At length 1 no later step exists; any threshold is exceeded there.
-            self.bounds.setdefault(case, (VACUOUS,) * len(self.heads))
+    def _total(self, case: StepCase, bounds: tuple[float, ...]) -> arb:
+        return self.direct[case] + sum((arb(value) for value in bounds), arb(0))
+
+    def views(self, geometry: Geometry, horizon: int, only: int | None) -> list[View]:
+        """What the query sees through each head."""
+        needed = needed_spans(geometry, self.model.template.data, horizon)
+        return [
+            View(self.model, geometry, horizon, only, kernels_for(self.model, h, geometry.query, needed), h)
+            for h in self.heads
+        ]
 
     def _cases_of(self, geometry: Geometry) -> list[StepCase]:
         return [c for c in self.model.cases() if (c.query, c.first) == (geometry.query, geometry.first)]
 
-    def _bound(self, views: list[View], case: StepCase, last: int) -> None:
+    def bound_all(self, last: int, tick: Tick) -> int:
+        """How far the sum of the heads' least ratios proves all cases, up to `last`."""
+        template = self.model.template
+        geometries = [first_step(template)]
+        if last > 1:
+            geometries += [later_steps(template, query) for query in template.data]
+        reached = last
+        for geometry in geometries:
+            views = self.views(geometry, last, None)
+            for case in self._cases_of(geometry):
+                reached = min(reached, self._reach(views, case, last))
+            tick()
+        for case in self.model.cases():
+            # At length 1 no later step exists; any threshold is exceeded there.
+            self.bounds.setdefault(case, (VACUOUS,) * len(self.heads))
+        self.bounded = reached
+        return reached
+
+    def _reach(self, views: list[View], case: StepCase, last: int) -> int:
+        """How far the bound proves one case; its thresholds there are kept."""
+        if self._bounded(views, case, last, look=True):
+            return last
+        # A later step has no length below 2: nothing is to be shown there.
+        least = views[0].geometry.least_step
+        reached = furthest(lambda n: n < least or self._bounded(views, case, n, look=False), last - 1)
+        if reached < least:
+            self.bounds[case] = (VACUOUS,) * len(self.heads)
+        else:
+            self._bounded(views, case, reached, look=False)
+        return reached
+
+    def _bounded(self, views: list[View], case: StepCase, last: int, *, look: bool) -> bool:
+        """Does the bound prove the case up to `last`? With `look`, the heads' worst strings are tried."""
         thresholds = []
         for head, view in enumerate(views):
             votes = self.votes[case][head]
-            ratio, length, step, string = _least_ratio(view, case, votes, last)
-            self._try(case, view.geometry, length, step, string)
+            ratio, length, step, string = least_ratio(view, case, votes, last)
             thresholds.append(_proved_below(view, case, votes, ratio, last))
+            if look:
+                question = self._question(views, case, length, step)
+                choice = string[question.numbers - 1]
+                question.fails(choice)
+                if length <= LONGEST_BALL_STRING:
+                    question.fails(question.search(choice))
         self.bounds[case] = tuple(thresholds)
         with working_precision(MODEL_PRECISION):
-            total = self.direct[case] + sum((arb(value) for value in thresholds), arb(0))
-        self.below = min(self.below, float_below(total))
-        if not total > 0:
-            self.open.add(case)
+            return bool(self._total(case, tuple(thresholds)) > 0)
 
-    def _try(self, case: StepCase, geometry: Geometry, length: int, step: int, string: Int64[np.ndarray, " n"]) -> arb:
-        """The difference of a string in balls; remembered if it is the least, or a counterexample."""
-        found = WorstStep(length, step, case, string, 0.0)
-        if length > 20_000:
-            # Long strings are looked at again where lengths are gone through; here they would take too long.
-            return arb(0, 1)
-        parts = [step_ratio(self.model, geometry, found, self.votes[case][head], head) for head in self.heads]
-        with working_precision(MODEL_PRECISION):
-            difference: arb = self.direct[case] + sum(parts, arb(0))
-        found = WorstStep(length, step, case, string, float(difference.mid()))
-        if self.best is None or found.ratio < self.best.ratio:
-            self.best = found
-        if difference <= 0 and (self.refuted is None or length < self.refuted.length):
+    def _question(self, views: list[View], case: StepCase, length: int, step: int) -> _Sum:
+        return _Sum(self, views, case, length, step)
+
+    def judge(self, question: _Sum, choice: Choice, surely: bool) -> bool | None:
+        """Is the difference of a string positive? Remembered if it certainly is not, or if it is the least so far."""
+        value = question.value(choice)
+        string, length, step = question.string(choice), question.length, question.step
+        found, right = WorstStep(length, step, question.case, string, value), None
+        if (surely or value <= question.error) and length <= LONGEST_BALL_STRING:
+            geometry = question.view.geometry
+            parts = [step_ratio(self.model, geometry, found, self.votes[question.case][h], h) for h in self.heads]
+            with working_precision(MODEL_PRECISION):
+                difference: arb = self.direct[question.case] + sum(parts, arb(0))
+            found = WorstStep(length, step, question.case, string, float(difference.mid()))
+            right = True if difference > 0 else False if difference <= 0 else None
+        if right is False and (self.refuted is None or length < self.refuted.length):
             self.refuted = found
-        return difference
+        if right is not False and (self.best is None or found.ratio < self.best.ratio):
+            self.best = found
+        return right
 
-    def one_by_one(self, longest: int, tick: Tick) -> int:
-        """Lengths 1, 2, .. `longest` in the open cases; returns the last one that was proved."""
+    def length(self, length: int) -> None:
+        """Proofs of all steps of one length.
+
+        Raises:
+            FoundError, StuckError: as `Question.prove`.
+        """
+        trees: dict[Place, Tree] = {}
+        for question in self._questions(length):
+            case = question.case
+            place = Place(length, question.step, case.query, case.symbol, case.competitor)
+            trees[place] = question.prove(self.budget)
+        self.trees |= trees
+
+    def look_at(self, length: int) -> None:
+        """Search one length for a counterexample: the step where each head's worst string stands, in every case."""
+        for geometry in self._geometries(length):
+            views = self.views(geometry, length, length)
+            for case in self._cases_of(geometry):
+                steps = {1}
+                if not geometry.first:
+                    steps = {least_ratio(v, case, self.votes[case][h], length)[2] for h, v in enumerate(views)}
+                for step in sorted(steps):
+                    self._question(views, case, length, step).search_all()
+
+    def look_upwards(self, first: int, last: int) -> None:
+        """Search lengths from the first that is open on, each twice as long, up to the first counterexample."""
+        length = first
+        while self.refuted is None and length <= min(last, LONGEST_BALL_STRING):
+            self.look_at(length)
+            length = min(2 * length, last) if length < last else last + 1
+
+    def look_downwards(self, proved: int) -> None:
+        """Look for a shorter counterexample between the lengths proved and the one found, by bisection."""
+        low = proved
+        if self.refuted is not None and self.refuted.length > proved + 1:
+            self.look_at(proved + 1)
+        while self.refuted is not None and self.refuted.length - low > 1:
+            middle = (low + self.refuted.length) // 2
+            self.look_at(middle)
+            if self.refuted.length > middle:
+                low = middle
+
+    def _geometries(self, length: int) -> list[Geometry]:
         template = self.model.template
-        separate = template.placement.separate
-        for length in range(1, longest + 1):
-            if self.refuted is not None and self.refuted.length <= length:
-                return length - 1
-            geometries = [first_step(template)]
-            if length > 1:
-                geometries += [later_steps(template, query, 0 if separate else length) for query in template.data]
-            for geometry in geometries:
-                cases = [case for case in self._cases_of(geometry) if case in self.open]
-                if cases and not self._length(geometry, cases, length):
-                    return length - 1
-            tick()
-        return longest
+        one_row = 0 if template.placement.separate else length
+        later = [later_steps(template, query, one_row) for query in template.data if length > 1]
+        return [first_step(template), *later]
 
-    def _length(self, geometry: Geometry, cases: list[StepCase], length: int) -> bool:
-        """Is one length proved for these cases?"""
-        needed = needed_spans(geometry, self.model.template.data, length)
-        views = [
-            View(self.model, geometry, length, length, kernels_for(self.model, h, geometry.query, needed), h)
-            for h in self.heads
+    def _questions(self, length: int) -> list[_Sum]:
+        result = []
+        for geometry in self._geometries(length):
+            views = self.views(geometry, length, length)
+            for case in self._cases_of(geometry):
+                steps = [1] if geometry.first else range(2, length + 1)
+                result += [self._question(views, case, length, step) for step in steps]
+        return result
+
+
+class _Sum(Question):
+    """Is the logit difference, a sum over the heads, positive?"""
+
+    def __init__(self, search: _Search, views: list[View], case: StepCase, length: int, step: int) -> None:
+        self.case, self._search, self._exact = case, search, search.direct[case]
+        ratios = [
+            Ratio(view, case.symbol, votes, length, step) for view, votes in zip(views, search.votes[case], strict=True)
         ]
-        steps = [1] if geometry.first else range(2, length + 1)
-        for case in cases:
-            for step in steps:
-                if not self._step(views, case, length, step):
-                    return False
-        return True
+        super().__init__(views[0], case.symbol, ratios, length, step)
+        self._direct = float(self._exact.mid())
+        self.error = sum(ratio.error for ratio in ratios) + 2.0**-40 * abs(self._direct)
 
-    def _step(self, views: list[View], case: StepCase, length: int, step: int) -> bool:
-        """Branch and bound on one step of one length; True if the difference is positive for all strings."""
-        problem = _StepProblem(views, case, self.votes[case], float(self.direct[case].mid()), length, step)
-        stack = [np.full(problem.free, -1)]
-        while stack:
-            self.spent += 1
-            if self.spent > self.nodes:
-                return False
-            fixed = stack.pop()
-            least, choices = problem.bound(fixed)
-            if least > 0:
-                continue
-            for choice in choices:
-                difference = self._try(case, views[0].geometry, length, step, problem.string(choice))
-                if difference <= 0:
-                    return False
-            branch = problem.branch(fixed, choices)
-            if branch is None:
-                return False
-            for symbol in (0, 1):
-                child = fixed.copy()
-                child[branch] = symbol
-                stack.append(child)
-        return True
+    def enough(self, bounds: tuple[int, ...], fixed: Choice) -> bool:
+        """`direct + sum >= 0`: the ratios exceed their bounds."""
+        with working_precision(MODEL_PRECISION):
+            return bool(self._exact + ball(sum(bounds)) / 2**LEAF_BITS >= 0)
+
+    def value(self, choice: Choice) -> float:
+        """The difference."""
+        return self._direct + sum(ratio.value(choice) for ratio in self.ratios)
+
+    def after_flips(self, choice: Choice) -> Float64[np.ndarray, " free"]:
+        """The difference after each flip."""
+        result: Float64[np.ndarray, " free"] = np.full(choice.size, self._direct)
+        for ratio in self.ratios:
+            numerator, denominator = ratio.after_flips(choice)
+            result = result + numerator / denominator
+        return result
+
+    def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:
+        """Is the difference positive?"""
+        return self._search.judge(self, choice, surely)
 
 
-class _StepProblem:
-    """One step of one length: the free symbols and what each adds in each head, float64."""
-
-    def __init__(
-        self, views: list[View], case: StepCase, votes: list[dict[int, arb]], direct: float, length: int, step: int
-    ) -> None:
-        self.case, self.length, self.step = case, length, step
-        self.direct, self.view = direct, views[0]
-        self.parts = [_HeadProblem(view, case, vote, length, step) for view, vote in zip(views, votes, strict=True)]
-        self.free = self.parts[0].weights.shape[1]
-        self.error = sum(part.error for part in self.parts) + 4 * UNIT_ROUNDOFF * abs(direct)
-
-    def bound(self, fixed: Int64[np.ndarray, " free"]) -> tuple[float, list[Int64[np.ndarray, " free"]]]:
-        """A proved lower bound of the difference, and each head's worst choice of the free symbols."""
-        found = [part.least(fixed) for part in self.parts]
-        return self.direct + sum(ratio for ratio, _ in found) - self.error, [choice for _, choice in found]
-
-    def branch(self, fixed: Int64[np.ndarray, " free"], choices: list[Int64[np.ndarray, " free"]]) -> int | None:
-        """A symbol that the heads disagree about, the one with the most weight; None if there is none."""
-        disagree = np.zeros(self.free, dtype=bool)
-        for choice in choices[1:]:
-            disagree |= choice != choices[0]
-        disagree &= fixed < 0
-        if not disagree.any():
-            return None
-        weight = sum((part.weights.sum(0) / part.weights.sum() for part in self.parts), np.zeros(self.free))
-        return int(np.argmax(np.where(disagree, weight, -1.0)))
-
-    def string(self, choice: Int64[np.ndarray, " free"]) -> Int64[np.ndarray, " n"]:
-        """The string that a choice of the free symbols stands for."""
-        before, geometry = max(0, self.step - 2), self.view.geometry
-        string = np.empty(self.length, dtype=np.int64)
-        string[self.step - 1] = self.case.symbol
-        after = choice[before:]
-        string[self.step :] = after[::-1] if geometry.reverse else after
-        if self.step > 1:
-            string[self.step - 2] = self.view.family.data.index(self.case.query)
-            string[: self.step - 2] = choice[:before][::-1]
-        return string
-
-
-class _HeadProblem:
-    """What one head contributes: weights [symbol, free position], votes, and the fixed sums."""
-
-    def __init__(self, view: View, case: StepCase, votes: Mapping[int, arb], length: int, step: int) -> None:
-        family, geometry = view.family, view.geometry
-        before, after = max(0, step - 2), length - step
-        sides = [np.concatenate([family.before[x][:before], family.after[x][:after]]) for x in (0, 1)]
-        self.weights: Series = np.stack(sides)
-        rounded = float_votes(votes)
-        self.votes = np.array([rounded.value[token] for token in family.data])
-        rest, index = length - step, step - geometry.least_step
-        fixed = [(family.data[case.symbol], family.target[case.symbol][rest if geometry.reverse else 0])]
-        fixed += [(token, along[index]) for token, along in family.steps.items()]
-        fixed += [(token, along[rest]) for token, along in family.rests.items()]
-        if family.previous is not None:
-            fixed.append((geometry.query, family.previous))
-        self.denominator = float(sum(weight for _, weight in fixed))
-        self.numerator = float(sum(weight * rounded.value[token] for token, weight in fixed))
-        terms = 2 * length + len(fixed) + 8
-        k = view.kernels.error + (terms + 4) * UNIT_ROUNDOFF
-        largest = max(abs(value) for value in rounded.value.values())
-        self.error = 4 * k * largest + 2 * max(rounded.radius.values())
-
-    def least(self, fixed: Int64[np.ndarray, " free"]) -> tuple[float, Int64[np.ndarray, " free"]]:
-        """The least ratio over the symbols not fixed (-1), by Dinkelbach, and where it is attained."""
-        ratio = inf
-        choice = best = np.where(fixed < 0, 0, fixed)
-        places = np.arange(choice.size)
-        while True:
-            weights = self.weights[choice, places]
-            numerator = self.numerator + float((weights * self.votes[choice]).sum())
-            value = numerator / (self.denominator + float(weights.sum()))
-            if value >= ratio:
-                return ratio, best
-            ratio, best = value, choice
-            zero, one = (self.weights[x] * (self.votes[x] - ratio) for x in (0, 1))
-            choice = np.where(fixed < 0, (one < zero).astype(np.int64), fixed)
-
-
-def _least_ratio(
+def least_ratio(
     view: View, case: StepCase, votes: Mapping[int, arb], last: int
 ) -> tuple[float, int, int, Int64[np.ndarray, " n"]]:
     """The least N/D of one head over all lengths up to `last`, with its length, step and string, by Dinkelbach."""

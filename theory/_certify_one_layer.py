@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb
 from jaxtyping import Int64
 
-from theory._balls import working_precision
+from theory._balls import total, working_precision
 from theory._errors import InputError, require_at_least
 from theory._kernels import BallKernels, FloatKernels, RoundedKernels, Span, TooCoarseError
 from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
@@ -93,6 +93,7 @@ class Certified:
         margin_below: a proved lower bound of the margin; None if none was found.
         worst: where the margin is attained, as found in floats or balls.
         balls: was anything decided in balls?
+        least_length: smallest length looked at; `proved_to` speaks of the lengths from there on.
     """
 
     max_length: int
@@ -101,6 +102,7 @@ class Certified:
     margin_below: float | None
     worst: WorstStep
     balls: bool
+    least_length: int = 1
 
     @property
     def margin(self) -> float:
@@ -117,7 +119,7 @@ class Certified:
     @property
     def limit(self) -> int | None:
         """The largest length up to which all strings are copied, if it was decided and is below max_length."""
-        return self.proved_to if self.fails_at == self.proved_to + 1 else None
+        return self.proved_to if self.least_length == 1 and self.fails_at == self.proved_to + 1 else None
 
 
 def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: None) -> Certified:
@@ -485,17 +487,22 @@ def step_ratio(
     model: OneLayerModel, geometry: Geometry, step: WorstStep, votes: Mapping[int, arb], head: int = 0
 ) -> arb:
     """N/D of one step of one string in balls, straight from its tokens' positions. Cost: O(length) balls."""
+    weights = step_weights(model, geometry, step, head)
+    with working_precision(MODEL_PRECISION):
+        return total(weight * votes[token] for token, weight in weights.items()) / total(weights.values())
+
+
+def step_weights(model: OneLayerModel, geometry: Geometry, step: WorstStep, head: int = 0) -> dict[int, arb]:
+    """The weight that each token has at one step of one string, its occurrences together. Cost: O(length) balls."""
     rows, columns = model.template.positions(step.length, step.step)
     tokens = model.template.sequence(step.string, step.step)
-    numerator, denominator = arb(0), arb(0)
+    result: dict[int, arb] = {}
     with working_precision(MODEL_PRECISION):
         kernels = BallKernels(model.frequencies, model.heads[head])
-        for token in np.unique(tokens):
+        for token in np.unique(tokens).tolist():
             for row in np.unique(rows[tokens == token]):
                 at = columns[(tokens == token) & (rows == row)] - columns[-1]
                 span = Span(int(at.min()), int(at.max()))
-                weights = kernels.weights(geometry.query, int(token), int(row - rows[-1]), span)
-                weight = sum((weights[int(column) - span.first] for column in at), arb(0))
-                numerator += weight * votes[int(token)]
-                denominator += weight
-        return numerator / denominator
+                weights = kernels.weights(geometry.query, token, int(row - rows[-1]), span)
+                result[token] = result.get(token, arb(0)) + total(weights[int(column) - span.first] for column in at)
+    return result

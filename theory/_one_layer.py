@@ -59,6 +59,29 @@ class Head:
 
 
 @dataclass(frozen=True)
+class FinalNorm:
+    """The factor `1 / sqrt(|z|^2 / width + epsilon)` of a final RMSNorm, one head.
+
+    z is a weighted mean of vectors, one for each key token, what the query token adds by itself included, so |z|^2 is a
+    quadratic form in the shares of attention.
+
+    Attributes:
+        width: number of coordinates.
+        epsilon: of the norm.
+        gram: by query token, then by two key tokens, the inner product of their vectors.
+    """
+
+    width: int
+    epsilon: arb
+    gram: Mapping[int, Mapping[tuple[int, int], arb]]
+
+    def factor(self, query: int, shares: Mapping[int, arb]) -> arb:
+        """The factor for shares of attention by key token; a ball at the working precision."""
+        square = sum((shares[x] * shares[y] * z for (x, y), z in self.gram[query].items()), arb(0))
+        return (square / self.width + self.epsilon).rsqrt()
+
+
+@dataclass(frozen=True)
 class OneLayerModel:
     """A one-layer model.
 
@@ -70,6 +93,7 @@ class OneLayerModel:
         targets: the outputs that stand for 0 and 1.
         outputs: number of logits.
         least_scale: a lower bound of the positive factor that the final norms put on all logits alike; 1 without norms.
+        norm: that factor itself, where there is a final norm and no other after attention, and one head.
     """
 
     template: Template
@@ -79,6 +103,7 @@ class OneLayerModel:
     targets: tuple[int, int]
     outputs: int
     least_scale: arb
+    norm: FinalNorm | None = None
 
     def __post_init__(self) -> None:
         if not self.heads:

@@ -86,6 +86,18 @@ class Wave:
 
 
 @dataclass(frozen=True)
+class FinalNorm:
+    """The factor `1/sqrt(|z|^2/width + epsilon)`; z the mean, by attention, of one vector for each token.
+
+    `gram` holds their inner products, by query token; what the query token adds is in each of them.
+    """
+
+    width: int
+    epsilon: arb
+    gram: dict[int, dict[tuple[int, int], arb]]
+
+
+@dataclass(frozen=True)
 class OneLayer:
     """A one-layer model as stored.
 
@@ -98,6 +110,7 @@ class OneLayer:
         outputs: number of logits.
         targets: the outputs of 0 and 1.
         least_factor: a lower bound of the factor that the norms after attention put on all logits.
+        norm: that factor, where a final norm is the only one after attention and there is one head.
     """
 
     file: WeightsFile
@@ -109,6 +122,7 @@ class OneLayer:
     outputs: int
     targets: tuple[int, int]
     least_factor: arb
+    norm: FinalNorm | None
 
     @property
     def description(self) -> str:
@@ -255,8 +269,24 @@ class _Reading:
         return OneLayer(
             self.file, layout, self.row, self.column, tuple(heads),
             {c: direct[c] if self.residual else [arb(0)] * self.outputs for c in queries},
-            self.outputs, (zero, one), self._least_factor(layout, queries, reached, turned[2]),
+            self.outputs, (zero, one), self._least_factor(layout, queries, reached),
+            self._final_norm(layout, queries, reached[0]),
         )  # fmt: skip
+
+    def _final_norm(self, layout: Layout, queries: set[int], reached: list[Row]) -> FinalNorm | None:
+        """The factor as a function of the shares of attention."""
+        if self.sub_norm or self.heads > 1 or "final_gain" not in self.file.matrices:
+            return None
+        embedding, gram = _rows(self.embedding), {}
+        for c in queries:
+            start = embedding[c] if self.residual else [arb(0)] * self.width
+            vectors = {x: [a + b for a, b in zip(start, reached[x], strict=True)] for x in layout.tokens}
+            gram[c] = {
+                (x, y): total(a * b for a, b in zip(vectors[x], vectors[y], strict=True))
+                for x in layout.tokens
+                for y in layout.tokens
+            }
+        return FinalNorm(self.width, ball(self.epsilon), gram)
 
     def _wave(self, query: Row, key: Row, head: int) -> Wave:
         scale = ball(self.scale)
@@ -269,7 +299,7 @@ class _Reading:
             pairs.append((scale * (q * k + r * m), scale * (r * k - q * m)))
         return Wave(tuple(pairs[: len(self.row)]), tuple(pairs[len(self.row) :]), arb(0), slope)
 
-    def _least_factor(self, layout: Layout, queries: set[int], reached: list[list[Row]], values: list[Row]) -> arb:
+    def _least_factor(self, layout: Layout, queries: set[int], reached: list[list[Row]]) -> arb:
         """The final norm divides by sqrt(mean square + epsilon) of a vector no longer than the longest possible.
 
         That is w_c plus, for each head, a mean of its O V h, whose norm is at most the largest of them.

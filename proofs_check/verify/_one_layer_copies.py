@@ -44,8 +44,8 @@ from proofs_check.verify._one_layer import MODEL_BITS, OneLayer, Place, Wave, re
 
 LARGEST_LENGTH, LARGEST_ONE_ROW_LENGTH = 1_000_000, 300
 
-#: Working precision of weights; they and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS.
-KERNEL_BITS, WEIGHT_BITS, VOTE_BITS = 192, 128, 96
+#: Weights and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS; weights are computed with more bits.
+GUARD_BITS, WEIGHT_BITS, VOTE_BITS = 64, 128, 96
 
 _MOST_THRESHOLDS = 100_000
 
@@ -56,7 +56,7 @@ Integers = list[int]
 
 
 @dataclass(frozen=True)
-class _Case:
+class Case:
     """A query token (of step 1 or not), the symbol to write, and another output."""
 
     query: int
@@ -102,7 +102,8 @@ def check_one_layer_copies(directory: Path, inputs: object, evidence: object, cl
     criterion = require_choice(fields["criterion"], "claim.criterion", ("argmax", "half"))
     copies = require_integer(fields["copies_up_to"], "claim.copies_up_to", 0, LARGEST_LENGTH)
     model = read_one_layer(directory, inputs)
-    checker = _Checker(model, _thresholds(model, evidence))
+    thresholds = require_fields(evidence, "evidence", ("thresholds",))["thresholds"]
+    checker = Checker(model, read_thresholds(model, thresholds))
     parts = []
     if copies:
         checker.require_copied(copies, criterion)
@@ -117,17 +118,15 @@ def check_one_layer_copies(directory: Path, inputs: object, evidence: object, cl
     return f"For {model.description}: {', and '.join(parts) or 'nothing is claimed'}."
 
 
-def _thresholds(model: OneLayer, evidence: object) -> dict[_Case, list[Fraction]]:
-    """By case, one threshold for each head."""
-    entries = require_list(
-        require_fields(evidence, "evidence", ("thresholds",))["thresholds"], "evidence.thresholds", _MOST_THRESHOLDS
-    )
-    found: dict[_Case, list[Fraction]] = {}
+def read_thresholds(model: OneLayer, thresholds: object) -> dict[Case, list[Fraction]]:
+    """By case, one threshold for each head, from the list in the evidence."""
+    entries = require_list(thresholds, "evidence.thresholds", _MOST_THRESHOLDS)
+    found: dict[Case, list[Fraction]] = {}
     for entry in entries:
         fields = require_fields(entry, "a threshold", ("query", "first", "symbol", "competitor", "heads"))
         if not isinstance(fields["first"], bool):
             raise Rejected("a threshold's field first is not true or false")
-        case = _Case(
+        case = Case(
             require_integer(fields["query"], "query", 0),
             fields["first"],
             require_integer(fields["symbol"], "symbol", 0, 1),
@@ -140,14 +139,14 @@ def _thresholds(model: OneLayer, evidence: object) -> dict[_Case, list[Fraction]
     return found
 
 
-class _Checker:
+class Checker:
     """Decides one model."""
 
-    def __init__(self, model: OneLayer, thresholds: dict[_Case, list[Fraction]]) -> None:
+    def __init__(self, model: OneLayer, thresholds: dict[Case, list[Fraction]]) -> None:
         self.model, self.thresholds = model, thresholds
         last = model.layout.infix[-1]
         self.cases = [
-            _Case(query, first, symbol, other)
+            Case(query, first, symbol, other)
             for query, first in ((last, True), *((token, False) for token in model.layout.data))
             for symbol in (0, 1)
             for other in range(model.outputs)
@@ -162,8 +161,8 @@ class _Checker:
             self._require_thresholds(criterion)
         for head in range(len(self.model.heads)):
             for sight, only in self._sights(length):
-                terms = _Terms(self.model, head, sight, length if only is None else only)
-                for case in self._cases_of(sight):
+                terms = Terms(self.model, head, sight, length if only is None else only)
+                for case in self.cases_of(sight):
                     votes, slack = self._votes(head, case)
                     if not terms.all_positive(case.symbol, votes, slack, only):
                         raise Rejected(f"not every string of every length up to {length} is certainly copied")
@@ -176,10 +175,10 @@ class _Checker:
         for sight, only in self._sights(length):
             if only not in (None, length):
                 continue
-            terms = _Terms(self.model, 0, sight, length)
-            for case in self._cases_of(sight):
+            terms = Terms(self.model, 0, sight, length)
+            for case in self.cases_of(sight):
                 with working_precision(MODEL_BITS):
-                    votes, slack = _integer_votes(self._plain_votes(0, case))
+                    votes, slack = integer_votes(self.plain_votes(0, case))
                 if terms.some_not_positive(case.symbol, votes, slack, length):
                     return
         raise Rejected(f"it is not certain that some string of length {length} is not copied")
@@ -188,27 +187,29 @@ class _Checker:
         if not self.separate and length > LARGEST_ONE_ROW_LENGTH:
             raise Rejected(f"string and copy stand in one row: lengths up to {LARGEST_ONE_ROW_LENGTH} are checked")
 
-    def _cases_of(self, sight: _Sight) -> list[_Case]:
+    def cases_of(self, sight: _Sight) -> list[Case]:
+        """The cases of a query."""
         return [case for case in self.cases if (case.query, case.first) == (sight.query, sight.first)]
 
-    def _plain_votes(self, head: int, case: _Case) -> dict[int, arb]:
+    def plain_votes(self, head: int, case: Case) -> dict[int, arb]:
         """Votes of a head; those of a single head include what the query token adds."""
         target = self.model.targets[case.symbol]
-        direct = self._direct(case) if len(self.model.heads) == 1 else arb(0)
+        direct = self.direct(case) if len(self.model.heads) == 1 else arb(0)
         logits = self.model.heads[head][1]
         return {x: row[target] - row[case.competitor] + direct for x, row in logits.items()}
 
-    def _direct(self, case: _Case) -> arb:
+    def direct(self, case: Case) -> arb:
+        """What the query token adds by itself to the difference."""
         logits = self.model.direct[case.query]
         return logits[self.model.targets[case.symbol]] - logits[case.competitor]
 
-    def _votes(self, head: int, case: _Case) -> tuple[dict[int, int], int]:
+    def _votes(self, head: int, case: Case) -> tuple[dict[int, int], int]:
         with working_precision(MODEL_BITS):
-            votes = self._plain_votes(head, case)
+            votes = self.plain_votes(head, case)
             if self.thresholds:
                 threshold = ball(self.thresholds[case][head])
                 votes = {x: vote - threshold for x, vote in votes.items()}
-            return _integer_votes(votes)
+            return integer_votes(votes)
 
     def _require_thresholds(self, criterion: str) -> None:
         """The thresholds, exceeded by each head's mean, must make the criterion true."""
@@ -219,13 +220,18 @@ class _Checker:
             for case, heads in self.thresholds.items():
                 difference = ball(sum(heads, Fraction(0)))
                 if len(heads) > 1:
-                    difference += self._direct(case)
+                    difference += self.direct(case)
                 if not difference >= 0:
                     raise Rejected("the thresholds of a case do not certainly add up to a number >= 0")
                 place = (case.query, case.first, case.symbol)
                 sums[place] = sums.get(place, arb(0)) + (-self.model.least_factor * difference).exp()
             if criterion == "half" and self.model.outputs > 2 and not all(value <= 1 for value in sums.values()):
                 raise Rejected("the thresholds leave room for a probability of one half or less")
+
+    def sights_of(self, length: int) -> list[_Sight]:
+        """Step 1, and the later steps of one length."""
+        later = [_later_sight(self.model, query, 0 if self.separate else length) for query in self.model.layout.data]
+        return [_first_sight(self.model), *(later if length > 1 else [])]
 
     def _sights(self, length: int) -> Iterator[tuple[_Sight, int | None]]:
         """Step 1; the later steps, for all lengths at once, or for each length in one row."""
@@ -273,7 +279,7 @@ def _around(model: OneLayer) -> list[tuple[int, Place]]:
     ]
 
 
-def _integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
+def integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
     """Votes in units of 2^-VOTE_BITS, off by less than 2 units; and the largest absolute value."""
     integers = {}
     for token, vote in votes.items():
@@ -284,13 +290,13 @@ def _integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
     return integers, max(abs(value) for value in integers.values())
 
 
-class _Terms:
+class Terms:
     """Integer weights of all that one query token can see at lengths up to `horizon`."""
 
-    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int) -> None:
+    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int, weight_bits: int = WEIGHT_BITS) -> None:
         self.sight, self.horizon, self.data = sight, horizon, model.layout.data
         waves = {x: wave for (c, x), wave in model.heads[head][0].items() if c == sight.query}
-        self._table = _WeightTable(model, waves, sight, horizon)
+        self._table = _WeightTable(model, waves, sight, horizon, weight_bits)
         free = horizon - (1 if sight.first else 2)
         self.free, read, target = free, self._table.read, sight.target
         self.before: tuple[Integers, ...] = ([], [])
@@ -309,6 +315,7 @@ class _Terms:
         first, count = (1, 1) if sight.first else (2, horizon - 1)
         self.steps = self._moving(sight.by_step, first, count)
         self.rests = self._moving(sight.by_rest, 0, free + 1)
+        self.slack = self._table.slack
         self.met = sum(map(sum, (*self.before, *self.after, *self.wanted)), 2 * self.previous)
         self.met += sum(max(weights) for group in (self.steps, self.rests) for weights in group.values())
         self.terms = 8 * horizon + 4 * (len(sight.by_step) + len(sight.by_rest)) + 8
@@ -324,13 +331,34 @@ class _Terms:
             result[m.token] = along if known is None else list(map(add, known, along))
         return result
 
-    def _error(self, largest_vote: int) -> int:
-        """Bound, in units of 2^-(WEIGHT_BITS + VOTE_BITS), of what any P(i) + H(m) is off by."""
-        slack = self._table.slack
-        return 2 * self.terms * slack * (largest_vote + 2) + 2 * self.met
+    def error(self, largest_vote: int, met: int | None = None) -> int:
+        """Bound, in units of weights times votes, of what any P(i) + H(m) is off by.
+
+        `met` is what the weights of the terms add up to, if not all that can be met are.
+        """
+        return 2 * self.terms * self.slack * (largest_vote + 2) + 2 * (self.met if met is None else met)
+
+    def fixed_weights(self, symbol: int, length: int, step: int) -> dict[int, int]:
+        """By token, the weight of what stands there at one step whatever the free symbols are."""
+        rest, index = length - step, step - (1 if self.sight.first else 2)
+        parts = [(self.data[symbol], self.wanted[symbol][rest if self.sight.backwards else 0])]
+        parts += [(token, along[index]) for token, along in self.steps.items()]
+        parts += [(token, along[rest]) for token, along in self.rests.items()]
+        if not self.sight.first:
+            parts.append((self.sight.query, self.previous))
+        result: dict[int, int] = {}
+        for token, weight in parts:
+            result[token] = result.get(token, 0) + weight
+        return result
+
+    def place_of(self, number: int, length: int, step: int) -> tuple[tuple[Integers, ...], int]:
+        """The weights, by symbol, in which the free symbol of that number stands, and at which index."""
+        if number < step:
+            return self.before, step - 2 - number
+        return self.after, length - number if self.sight.backwards else number - step - 1
 
     def _sums(self, symbol: int, votes: dict[int, int]) -> tuple[Integers, Integers]:
-        """P by step and H by n - i, in units of 2^-(WEIGHT_BITS + VOTE_BITS)."""
+        """P by step and H by n - i, in units of weights times votes."""
         zero, one = (votes[token] for token in self.data)
         wanted = [weight * votes[self.data[symbol]] for weight in self.wanted[symbol]]
         before = _prefix(self.before, zero, one)
@@ -349,7 +377,7 @@ class _Terms:
     def all_positive(self, symbol: int, votes: dict[int, int], largest: int, only: int | None) -> bool:
         """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
         before, after = self._sums(symbol, votes)
-        error = self._error(largest)
+        error = self.error(largest)
         rest = after if only is not None else list(accumulate(after, min))
         return all(value > error for value in map(add, before, reversed(rest[: self.free + 1])))
 
@@ -358,7 +386,7 @@ class _Terms:
         before, after = self._sums(symbol, votes)
         steps = before if not self.sight.first else before[:1]
         rests = reversed(after) if not self.sight.first else after[-1:]
-        error = self._error(largest)
+        error = self.error(largest)
         return any(value + error <= 0 for value in map(add, steps, rests))
 
 
@@ -368,9 +396,10 @@ def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
 
 
 class _WeightTable:
-    """exp(score) in units of 2^-WEIGHT_BITS, up to a common factor, each off by at most `slack` units."""
+    """exp(score) in units of 2^-bits, up to a common factor, each off by at most `slack` units."""
 
-    def __init__(self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int) -> None:
+    def __init__(self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int, bits: int) -> None:
+        self._bits = bits
         spans: dict[tuple[int, int], tuple[int, int]] = {}
 
         def need(token: int, row: int, *ends: int) -> None:
@@ -391,7 +420,7 @@ class _WeightTable:
         for m in sight.by_rest:
             need(m.token, m.row, m.column, m.column + m.sign * free)
         self._spans, self._columns = spans, {}
-        with working_precision(KERNEL_BITS):
+        with working_precision(bits + GUARD_BITS):
             scores = _column_scores(model, waves, spans)
             heights = {
                 (token, row): waves[token].constant + _turned(model.row, waves[token].row, row) for token, row in spans
@@ -406,7 +435,7 @@ class _WeightTable:
                 self._columns[place] = self._integers(along, heights[place] - top)
 
     def _integers(self, scores: list[arb], shift: arb) -> Integers:
-        unit = arb((1, WEIGHT_BITS))
+        unit = arb((1, self._bits))
         weights = [(score + shift).exp() * unit for score in scores]
         widest = max((weight.rad() for weight in weights), key=float)
         if not widest < 1:
@@ -483,6 +512,8 @@ def _turned(frequencies: Sequence[object], waves: Sequence[tuple[arb, arb]], dis
 def check_one_layer_counterexample(directory: Path, inputs: object, evidence: object, claim: object) -> str:
     """The statement of a `one-layer-counterexample` certificate: one step of one string, in balls from its tokens.
 
+    A competitor of null claims that the right output has a probability of at most one half.
+
     Raises:
         Rejected: the step is right against that competitor, or balls do not decide it.
     Cost: microseconds for each token seen and head.
@@ -500,27 +531,49 @@ def check_one_layer_counterexample(directory: Path, inputs: object, evidence: ob
         symbol ^= 1
     step = require_integer(fields["step"], "claim.step", 1, n)
     model = read_one_layer(directory, inputs)
+    if fields["competitor"] is None:
+        return _require_unlikely(model, bytes(string), step, len(runs))
     competitor = require_integer(fields["competitor"], "claim.competitor", 0, model.outputs - 1)
     if competitor == model.targets[string[step - 1]]:
         raise Rejected("claim.competitor is the right output")
     for bits in (192, 768):
         with working_precision(bits):
-            difference = _difference(model, bytes(string), step, competitor)
+            difference = logit_difference(model, bytes(string), step, competitor)
         if difference <= 0:
-            text = string.translate(bytes.maketrans(b"\0\1", b"01")).decode()
-            shown = text if n <= 100 else f"with {len(runs)} runs, beginning {text[:60]}..."
             return (
-                f"For {model.description}: in the binary string of length {n} {shown}, at step {step} output "
-                f"{competitor} has a logit at least as large as that of the symbol {string[step - 1]} to write: "
-                "it is not copied."
+                f"For {model.description}: in the binary string of length {n} {_spelled(string, len(runs))}, at step "
+                f"{step} output {competitor} has a logit at least as large as that of the symbol {string[step - 1]} "
+                "to write: it is not copied."
             )
         if difference > 0:
             raise Rejected(f"at step {step} the right output is above output {competitor}")
     raise Rejected(f"undecided whether step {step} is wrong")
 
 
-def _difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
-    """Logit of the right output minus the competitor's, at the working precision."""
+def _spelled(string: bytes | bytearray, runs: int) -> str:
+    text = string.translate(bytes.maketrans(b"\0\1", b"01")).decode()
+    return text if len(text) <= 100 else f"with {runs} runs, beginning {text[:60]}..."
+
+
+def _require_unlikely(model: OneLayer, string: bytes, step: int, runs: int) -> str:
+    """The statement that the right output has a probability of at most one half; Rejected if that is not certain."""
+    if len(model.heads) > 1:
+        raise Rejected("claim.competitor: with several heads it must be an output")
+    for bits in (192, 768):
+        with working_precision(bits):
+            odds = sum_of_odds(model, string, step)
+        if odds >= 1:
+            return (
+                f"For {model.description}: in the binary string of length {len(string)} {_spelled(string, runs)}, at "
+                f"step {step} the symbol {string[step - 1]} to write has a probability of at most one half."
+            )
+        if odds < 1:
+            raise Rejected(f"at step {step} the right output has a probability above one half")
+    raise Rejected(f"undecided whether the probability at step {step} is above one half")
+
+
+def _weights_seen(model: OneLayer, string: bytes, step: int) -> tuple[int, list[dict[int, arb]]]:
+    """The query token of a step, and for each head the weight of each token, its occurrences together."""
     layout, n = model.layout, len(string)
     query = layout.infix[-1] if step == 1 else layout.data[string[step - 2]]
     here = layout.infix_places[-1]
@@ -536,19 +589,48 @@ def _difference(model: OneLayer, string: bytes, step: int, competitor: int) -> a
             columns = [start + k for k, s in enumerate(symbols) if s == symbol]
             if columns:
                 seen.setdefault((layout.data[symbol], place.row - here.row), []).extend(columns)
-    target = model.targets[string[step - 1]]
-    direct = model.direct[query]
-    result: arb = direct[target] - direct[competitor]
     spans = {place: (min(columns), max(columns)) for place, columns in seen.items()}
-    for waves, logits in model.heads:
+    result = []
+    for waves, _ in model.heads:
         mine = {x: wave for (c, x), wave in waves.items() if c == query}
         scores = _column_scores(model, mine, spans)
-        numerator, denominator = arb(0), arb(0)
+        weights: dict[int, arb] = {}
         for (token, row), columns in seen.items():
             first, along = scores[token]
             height = mine[token].constant + _turned(model.row, mine[token].row, row)
             weight = total((along[c - first] + height).exp() for c in columns)
-            numerator += weight * (logits[token][target] - logits[token][competitor])
-            denominator += weight
-        result += numerator / denominator
+            weights[token] = weights.get(token, arb(0)) + weight
+        result.append(weights)
+    return query, result
+
+
+def logit_difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
+    """Logit of the right output minus the competitor's, before the final norm's factor, at the working precision."""
+    query, heads = _weights_seen(model, string, step)
+    target, direct = model.targets[string[step - 1]], model.direct[query]
+    result: arb = direct[target] - direct[competitor]
+    for weights, (_, logits) in zip(heads, model.heads, strict=True):
+        votes = {token: logits[token][target] - logits[token][competitor] for token in weights}
+        result += total(weights[token] * votes[token] for token in weights) / total(weights.values())
     return result
+
+
+def sum_of_odds(model: OneLayer, string: bytes, step: int) -> arb:
+    """The sum of the competitors' odds against the right output, one head, at the working precision."""
+    query, (weights,) = _weights_seen(model, string, step)
+    target, direct, logits = model.targets[string[step - 1]], model.direct[query], model.heads[0][1]
+    everything = total(weights.values())
+    shares = {token: weight / everything for token, weight in weights.items()}
+    factor = model.least_factor
+    if model.norm is not None:
+        gram = model.norm.gram[query]
+        square = total(shares[x] * shares[y] * z for (x, y), z in gram.items() if x in shares and y in shares)
+        factor = (square / model.norm.width + model.norm.epsilon).rsqrt()
+    elif not (factor >= 1 and factor <= 1):
+        raise Rejected("claim.competitor: the factor of this model's norms is not known, so neither are odds")
+    differences = (
+        direct[target] - direct[y] + total(share * (logits[x][target] - logits[x][y]) for x, share in shares.items())
+        for y in range(model.outputs)
+        if y != target
+    )
+    return total((-factor * difference).exp() for difference in differences)

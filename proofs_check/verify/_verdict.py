@@ -28,6 +28,7 @@ from proofs_check.verify._failure_probability import check_failure_probability, 
 from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_model
 from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
 from proofs_check.verify._minimiser_loss import check_minimiser_loss
+from proofs_check.verify._one_layer_branching import check_one_layer_branching
 from proofs_check.verify._one_layer_copies import check_one_layer_copies, check_one_layer_counterexample
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
@@ -191,6 +192,7 @@ _CHECKS: dict[str, _Check] = {
     "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
     "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
     "sign-cancellation": _without_files(check_sign_cancellation),
+    "one-layer-branching": check_one_layer_branching,
     "one-layer-copies": check_one_layer_copies,
     "one-layer-counterexample": check_one_layer_counterexample,
     "sign-witness": _without_files(check_sign_witness),

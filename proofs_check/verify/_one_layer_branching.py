@@ -1,0 +1,258 @@
+"""Kind `one-layer-branching`: every string of every length up to 40, by splitting on single symbols.
+
+*Why a tree proves a step.* Fix a length, a step, the query token and the symbol to write; the other symbols of the
+string are free. A split on s_j covers all strings by those with s_j = 0 and those with s_j = 1. At a leaf some symbols
+are fixed, and numbers tau are given, one for each ratio N/D: heads (arg-max: one competitor a tree), or competitors
+(half: one head). N - tau D is a sum of functions of one symbol each, the source and the copy of a symbol together, so
+its least value over the free symbols is a sum of minima; where it is certainly positive, the ratio exceeds tau. Then
+`sum of tau + (what the query token adds) >= 0` makes the logit difference positive, and `sum of exp(-g tau) <= 1`, all
+tau >= 0, puts the probability above one half; g is a lower bound of the final norm's factor for the leaf's strings.
+
+A leaf without numbers stands for one string, all of its symbols fixed: it is looked at in balls, from its tokens.
+
+*The factor.* It is `1/sqrt(|z|^2/width + epsilon)`, z the mean of one vector for each token. The share of a token lies
+between `low/(low + the others' high)` and `high/(high + the others' low)`, low and high its weight if every free
+symbol is another token, or is this one. So |z|^2, a quadratic form in the shares, which are not negative, is at most
+the sum of its terms' largest values.
+
+*Arithmetic.* Integers, as in `_one_layer_copies`: N - tau D is exact but for the weights and votes, whose error bound
+is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flint import arb
+
+from proofs_check.verify._balls import ball, total, working_precision
+from proofs_check.verify._document import (
+    Rejected,
+    require_choice,
+    require_fields,
+    require_integer,
+    require_list,
+)
+from proofs_check.verify._one_layer import MODEL_BITS, read_one_layer
+from proofs_check.verify._one_layer_copies import (
+    VOTE_BITS,
+    Case,
+    Checker,
+    Terms,
+    integer_votes,
+    logit_difference,
+    read_thresholds,
+    sum_of_odds,
+)
+
+LARGEST_LENGTH = 40
+
+#: The numbers of a leaf are in units of 2^-LEAF_BITS.
+LEAF_BITS = 44
+
+_MOST_NODES, _LARGEST_BOUND, _MOST_TREES = 200_000, 2**80, 2_000_000
+
+#: Weights are kept in units of 2^-_WEIGHT_BITS: at single steps all of them may be small.
+_WEIGHT_BITS = 240
+
+#: Precision of odds.
+_ODDS_BITS = 192
+
+
+def check_one_layer_branching(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+    """The statement of a `one-layer-branching` certificate.
+
+    Raises:
+        Rejected: a tree does not cover all strings, a leaf does not bound its strings, or one is missing.
+    Cost: about 20 microseconds for each node, ratio and length 40.
+    """
+    fields = require_fields(claim, "claim", ("criterion", "copies_up_to"))
+    criterion = require_choice(fields["criterion"], "claim.criterion", ("argmax", "half"))
+    copies = require_integer(fields["copies_up_to"], "claim.copies_up_to", 1, LARGEST_LENGTH)
+    given = require_fields(evidence, "evidence", ("thresholds", "bounded_to", "trees"))
+    bounded = min(copies, require_integer(given["bounded_to"], "evidence.bounded_to", 0, LARGEST_LENGTH))
+    model = read_one_layer(directory, inputs)
+    if criterion == "half" and len(model.heads) > 1:
+        raise Rejected("claim.criterion: half is for one head")
+    checker = Checker(model, read_thresholds(model, given["thresholds"]))
+    if bounded:
+        checker.require_copied(bounded, criterion)
+    lengths = require_list(given["trees"], "evidence.trees", LARGEST_LENGTH)
+    if len(lengths) < copies - bounded:
+        raise Rejected("evidence.trees has not an entry for each length from bounded_to + 1 to copies_up_to")
+    budget = _Budget()
+    for length, trees in enumerate(lengths[: copies - bounded], bounded + 1):
+        _require_length(checker, criterion, length, iter(require_list(trees, "trees", _MOST_TREES)), budget)
+    what = "every output but the right one has a smaller logit"
+    if criterion == "half":
+        what = "the right output has a probability above one half"
+    return f"For {model.description}: at every step of every binary string of every length from 1 to {copies}, {what}."
+
+
+@dataclass
+class _Budget:
+    """Nodes seen."""
+
+    spent: int = 0
+
+    def spend(self) -> None:
+        self.spent += 1
+        if self.spent > _MOST_NODES:
+            raise Rejected(f"more than {_MOST_NODES} nodes")
+
+
+def _require_length(checker: Checker, criterion: str, length: int, trees: Iterator[object], budget: _Budget) -> None:
+    """Every step of one length, its trees in order: query tokens, symbols, competitors (arg-max), steps."""
+    model = checker.model
+    for sight in checker.sights_of(length):
+        terms = [Terms(model, head, sight, length, _WEIGHT_BITS) for head in range(len(model.heads))]
+        cases = checker.cases_of(sight)
+        groups = [[case] for case in cases]
+        if criterion == "half":
+            groups = [[case for case in cases if case.symbol == symbol] for symbol in (0, 1)]
+        for group in groups:
+            with working_precision(MODEL_BITS):
+                ratios = [(part, checker.plain_votes(head, case)) for case in group for head, part in enumerate(terms)]
+            for step in [1] if sight.first else range(2, length + 1):
+                tree = next(trees, None)
+                nodes = iter(require_list(tree, "a tree", _MOST_NODES))
+                _Step(checker, criterion, group, ratios, length, step).require(nodes, {}, budget)
+                if next(nodes, None) is not None:
+                    raise Rejected("a tree has nodes that belong to nothing")
+    if next(trees, None) is not None:
+        raise Rejected("evidence.trees has a tree that belongs to nothing")
+
+
+class _Step:
+    """One step of one length, for one competitor, or for all of them."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        criterion: str,
+        group: list[Case],
+        ratios: list[tuple[Terms, dict[int, arb]]],
+        length: int,
+        step: int,
+    ) -> None:
+        self.model, self.criterion, self.length, self.step = checker.model, criterion, length, step
+        self.symbol, self.query, self.competitor = group[0].symbol, group[0].query, group[0].competitor
+        self.terms = [terms for terms, _ in ratios]
+        with working_precision(MODEL_BITS):
+            self.votes = [integer_votes(votes) for _, votes in ratios]
+            self.direct = checker.direct(group[0]) if len(self.model.heads) > 1 else arb(0)
+        self.fixed = [terms.fixed_weights(self.symbol, length, step) for terms in self.terms]
+        self.numbers = [j for j in range(1, length + 1) if j not in (step - 1, step)]
+        # Ratios of one head share their weights; heads have their own.
+        self.free = [[self._pair(terms, number) for number in self.numbers] for terms in self.terms]
+        self.met = [
+            sum(fixed.values()) + sum(map(sum, free)) for fixed, free in zip(self.fixed, self.free, strict=True)
+        ]
+
+    def _pair(self, terms: Terms, number: int) -> tuple[int, int]:
+        """The weight of a free symbol, were it 0 and were it 1."""
+        sides, at = terms.place_of(number, self.length, self.step)
+        return sides[0][at], sides[1][at]
+
+    def require(self, nodes: Iterator[object], known: dict[int, int], budget: _Budget) -> None:
+        """Rejected unless the nodes, in preorder, prove the step for all strings with the symbols known."""
+        budget.spend()
+        node = next(nodes, None)
+        if isinstance(node, list):
+            bounds = [require_integer(b, "a leaf's number", -_LARGEST_BOUND, _LARGEST_BOUND) for b in node]
+            self._require_leaf(bounds, known)
+            return
+        if node is None:
+            raise Rejected("a tree ends before it covers all strings")
+        number = require_integer(node, "a split", 1, self.length)
+        if number not in self.numbers or number in known:
+            raise Rejected(f"a tree splits on symbol {number} of step {self.step}, which is not free")
+        for symbol in (0, 1):
+            self.require(nodes, {**known, number: symbol}, budget)
+
+    def _require_leaf(self, bounds: list[int], known: dict[int, int]) -> None:
+        if not bounds:
+            self._require_string(known)
+            return
+        if len(bounds) != len(self.terms):
+            raise Rejected("a leaf has not one number for each ratio")
+        for index, bound in enumerate(bounds):
+            if not self._exceeded(index, bound, known):
+                raise Rejected(f"a leaf of length {self.length}, step {self.step} does not bound all its strings")
+        if not self._enough(bounds, known):
+            raise Rejected(f"a leaf of length {self.length}, step {self.step} does not settle its strings")
+
+    def _require_string(self, known: dict[int, int]) -> None:
+        """A leaf without numbers: all symbols are known, and the string is right, in balls from its tokens."""
+        if set(known) != set(self.numbers):
+            raise Rejected("a leaf without numbers does not stand for one string")
+        string = bytearray(self.length)
+        string[self.step - 1] = self.symbol
+        if self.step > 1:
+            string[self.step - 2] = self.model.layout.data.index(self.query)
+        for number, symbol in known.items():
+            string[number - 1] = symbol
+        for bits in (192, 768):
+            with working_precision(bits):
+                if self.criterion == "half":
+                    right = bool(sum_of_odds(self.model, bytes(string), self.step) < 1)
+                else:
+                    right = bool(logit_difference(self.model, bytes(string), self.step, self.competitor) > 0)
+            if right:
+                return
+        raise Rejected(f"a string of length {self.length} is not certainly right at step {self.step}")
+
+    def _exceeded(self, index: int, bound: int, known: dict[int, int]) -> bool:
+        """Is N - bound D certainly positive for all strings with these symbols?"""
+        terms, (votes, largest) = self.terms[index], self.votes[index]
+        shift = bound << (VOTE_BITS - LEAF_BITS)
+        zero, one = (votes[token] - shift for token in terms.data)
+        least = sum(weight * (votes[token] - shift) for token, weight in self.fixed[index].items())
+        for number, pair in zip(self.numbers, self.free[index], strict=True):
+            left, right = pair[0] * zero, pair[1] * one
+            if number in known:
+                least += right if known[number] else left
+            else:
+                least += min(left, right)
+        return least > terms.error(largest + abs(shift), self.met[index])
+
+    def _enough(self, bounds: list[int], known: dict[int, int]) -> bool:
+        with working_precision(_ODDS_BITS):
+            taus = [ball(bound) / 2**LEAF_BITS for bound in bounds]
+            if self.criterion == "argmax":
+                return bool(self.direct + total(taus) >= 0)
+            if min(bounds) < 0:
+                return False
+            factor = self._least_factor(known)
+            return bool(total((-factor * tau).exp() for tau in taus) <= 1)
+
+    def _least_factor(self, known: dict[int, int]) -> arb:
+        """A lower bound of the final norm's factor over all strings with these symbols."""
+        norm = self.model.norm
+        if norm is None:
+            return self.model.least_factor
+        terms = self.terms[0]
+        low, high = dict(self.fixed[0]), dict(self.fixed[0])
+        for number, pair in zip(self.numbers, self.free[0], strict=True):
+            for symbol, token in enumerate(terms.data):
+                weight = pair[symbol]
+                low[token] = low.get(token, 0) + (weight if known.get(number) == symbol else 0)
+                high[token] = high.get(token, 0) + (weight if known.get(number, symbol) == symbol else 0)
+        slack = terms.slack * terms.terms
+        low = {token: max(0, weight - slack) for token, weight in low.items()}
+        high = {token: weight + slack for token, weight in high.items()}
+        shares = {}
+        for token in low:
+            others = (sum(w for x, w in side.items() if x != token) for side in (high, low))
+            most, least = others
+            down = ball(low[token]) / (low[token] + most) if low[token] + most else arb(0)
+            up = ball(high[token]) / (high[token] + least)
+            shares[token] = (down, up)
+        square = total(
+            (z * shares[x][1] * shares[y][1]).max(z * shares[x][0] * shares[y][0])
+            for (x, y), z in norm.gram[self.query].items()
+            if x in shares and y in shares
+        )
+        return (square / norm.width + norm.epsilon).rsqrt().lower().max(self.model.least_factor)
