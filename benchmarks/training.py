@@ -5,7 +5,8 @@ goes on where it was stopped) and writes results/training.json, with commit and 
 
 Parts of the half hour on two idle cores: `grid` (2D-RoPE, up to 10,000 symbols), `star` (Auto-2D-RoPE and 2D-RoPE with
 `*` for the newline), `others` (RoPE, ALiBi, NoPE, RNoPE, two layers, OTHERS_STEPS steps), `uniform` (trained on uniform
-strings). Beyond it: `long` (100,000 symbols, after `grid`) and `converge` (the others with all of the preset's steps).
+strings). Beyond it: `long` (100,000 symbols, after `grid`), `converge` (the others with all of the preset's steps) and
+`lists` (Python-list conversion).
 """
 
 from __future__ import annotations
@@ -26,7 +27,19 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks._provenance import ROOT, provenance
-from engine import COPY_DISTRIBUTIONS, RunConfig, accuracy_at, load_run, preset_run, sweep, write_atomically
+from engine import (
+    COPY_DISTRIBUTIONS,
+    Devices,
+    RunConfig,
+    RunDirectory,
+    accuracy_at,
+    accuracy_within,
+    load_run,
+    preset_run,
+    sweep,
+    train,
+    write_atomically,
+)
 from proofs_check._command_compare import KEEPS, run_name, write_plots
 from proofs_check._comparison import Job, Questions, comparison_document, repetition_summary, run_job, summary
 
@@ -38,6 +51,10 @@ FAR = (250, 1000, 10_000)
 STAR = (250, 1000, 3000)
 OTHERS = (250, 500, 1000)
 LONG = 100_000
+
+#: Data points of lists and their periods in samples: as trained (50 to 150, 2 to 8), and beyond.
+LISTS = (100, 200, 300, 500)
+PERIODS = ((2, 8), (9, 32))
 
 #: Steps of the encodings of one axis within the half hour, on the way to convergence at best.
 OTHERS_STEPS = 600
@@ -115,6 +132,37 @@ def long_job(job: LongJob) -> dict[str, Any]:
     return kept
 
 
+@dataclass(frozen=True)
+class ListJob:
+    """A run of the Python-list conversion."""
+
+    config: RunConfig
+    directory: Path
+    samples: int
+
+
+def list_job(job: ListJob) -> dict[str, Any]:
+    """Lists copied exactly by a run, by length in points and range of periods; kept beside the run."""
+    file = job.directory / "lists.json"
+    if not file.exists():
+        start = time.process_time()
+        run, seed = RunDirectory(job.directory), job.config.training.seed
+        train(job.config, run, devices=Devices("cpu"))
+        config, model = load_run(job.directory)
+        within = accuracy_within(model, config.data.source(), "mixed", 100, seed)
+        results = [
+            {"periods": list(periods), **accuracy_at(model, source, "mixed", length, job.samples, seed).document()}
+            for periods in PERIODS
+            for source in [config.data.with_periods(*periods).source()]
+            for length in LISTS
+        ]
+        document = {"encoding": config.encoding, "seed": seed, "within": within.document(), "results": results}
+        document["cpu_seconds"] = round(time.process_time() - start, 1)
+        write_atomically(file, (json.dumps(document) + "\n").encode())
+    kept: dict[str, Any] = json.loads(file.read_text())
+    return kept
+
+
 def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
     """All runs of a part, saving after each."""
     if name == "long":
@@ -124,6 +172,10 @@ def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
             for distribution in ("recursive-flip", "imbalanced")
         ]
         done = sweep(long_job, items, processes=options.processes)
+    elif name == "lists":
+        lists = [preset_run("laptop", "rope2d", seed, task="list") for seed in range(options.seeds)]
+        asked = [ListJob(config, options.runs / name / run_name(config), options.samples) for config in lists]
+        done = sweep(list_job, asked, processes=options.processes)
     else:
         jobs = [
             Job(config, options.runs / name / run_name(config), replace(ask, samples=options.samples))
@@ -140,7 +192,7 @@ def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
 def part_document(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The rows of a part, their sums over seeds, and the processor time."""
     document: dict[str, Any] = {"cpu_seconds": round(sum(row["cpu_seconds"] for row in rows), 1), "runs": rows}
-    if name != "long":
+    if name in PARTS:
         document |= {"summary": summary(rows), "repetition": repetition_summary(rows)}
     return document
 
@@ -154,7 +206,7 @@ def write_figures(parts: dict[str, Any], out: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts asked for; a part that stands in the results for this commit is made again from its runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long"], default=HALF_HOUR)
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long", "lists"], default=HALF_HOUR)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--samples", type=int, default=10, help="strings of each length")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from engine import Accuracy, Source, Transformer, accuracy_at, accuracy_within, load_run
+from engine import Accuracy, RunConfig, Source, Transformer, accuracy_at, accuracy_within, load_run
 from proofs_check._command_parts import Integers, json_option, print_json, progress_to, run_argument
 from proofs_check._verdicts import Verdict, share, verdict_on
 
@@ -42,7 +42,7 @@ def evaluate_command(
     if as_json:
         print_json(evaluation_document(trained, within, beyond, verdict))
     else:
-        _print(config.encoding, trained, within, beyond, verdict)
+        _print(config, trained, within, beyond, verdict)
 
 
 #: Strings tried at the lengths of the training range.
@@ -73,15 +73,15 @@ def evaluation_document(
     }
 
 
-def _print(encoding: str, trained: Accuracy, within: Accuracy, beyond: list[Accuracy], verdict: Verdict) -> None:
+def _print(config: RunConfig, trained: Accuracy, within: Accuracy, beyond: list[Accuracy], verdict: Verdict) -> None:
     table = Table(box=None)
     for column in ("distribution", "length", "exact", "accuracy", "95% (Wilson)"):
         table.add_column(column)
-    rows = [(f"1 to {a.length}, as trained", a) for a in dict.fromkeys((trained, within))]
+    rows = [(f"{config.data.min_length} to {a.length}, as trained", a) for a in dict.fromkeys((trained, within))]
     for length, accuracy in [*rows, *((str(a.length), a) for a in beyond)]:
         low, high = accuracy.interval()
         exact = f"{accuracy.exact} of {accuracy.samples}"
         table.add_row(accuracy.distribution, length, exact, share(accuracy), f"{low:.3f} to {high:.3f}")
     Console(highlight=False).print(table)
-    click.echo(f"{encoding} on {within.distribution}: {verdict.sentence}")
+    click.echo(f"{config.encoding} on {within.distribution}: {verdict.sentence}")
     click.echo("Method: sampled; no proof. copycert certify decides one-layer models for all strings.")
