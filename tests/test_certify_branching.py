@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import pytest
 import torch
+from flint import arb
 
 from benchmarks._small_models import (
     Sample,
@@ -25,7 +29,20 @@ from proofs_check._certificates import RejectedCertificateError
 from proofs_check._command_certify import Outcome, _of_half, _of_heads, trees_document, write_outcome
 from proofs_check._one_layer_file import Subject, save_subject
 from proofs_check.verify import verify_file
-from theory import CertifiedHeads, Leaf, Place, Split, Tree, certify_half, certify_heads, trained_task, tree_size
+from theory import (
+    CertifiedHeads,
+    Leaf,
+    OneLayerModel,
+    Place,
+    Split,
+    Template,
+    Tree,
+    certify_half,
+    certify_heads,
+    trained_task,
+    tree_size,
+)
+from theory._one_layer import Axes, Head, PairScore
 
 LONGEST = 6
 
@@ -245,6 +262,42 @@ def test_one_row_and_several_heads(tmp_path: Path) -> None:
             assert f"every length from 1 to {last}" in (certificate or {})["statement"]
             proved += 1
     assert proved
+
+
+def test_a_ratio_that_hides_another_proves_nothing() -> None:
+    """With s_2 = 0 one weight is e^50 times all others, so that floats find the ratio of that string alone: 0.1.
+
+    With s_2 = 1 it is -1.9, and the second head adds 1 at most: string 01 is not copied.
+    """
+
+    def score(constant: int, slope: int = 0) -> PairScore:
+        return PairScore(constant=arb(constant), slope=Fraction(slope))
+
+    mine = {(3, 0): score(110, 60), (3, 1): score(50, 60), (3, 2): score(-50), (3, 3): score(0)}
+    other = {(3, 0): score(0, -50), (3, 1): score(0, -50), (3, 2): score(-100), (3, 3): score(-100)}
+    for c, x in product((0, 1), range(4)):
+        mine[c, x] = score(50 if x < 2 else 0)
+        other[c, x] = score((0 if x == c else 30) if x < 2 else -100)
+    votes = ({0: 0.1, 1: 0.1, 2: -2.0, 3: -2.0}, {0: 1.0, 1: -1.0, 2: 0.0, 3: 0.0})
+    heads = tuple(
+        Head(scores, {x: (arb(vote), arb(0)) for x, vote in own.items()})
+        for scores, own in zip((mine, other), votes, strict=True)
+    )
+    model = OneLayerModel(Template((2,), (3,)), Axes(), heads, {}, (0, 1), 2, arb(1))
+    tokens = (2, 0, 1, 3)
+    with mpmath.workdps(60):
+        difference = mpmath.mpf(0)
+        for scores, own in zip((mine, other), votes, strict=True):
+            weights = [
+                mpmath.exp(int(scores[3, x].constant.mid().unique_fmpz()) + int(scores[3, x].slope) * (k - 3))
+                for k, x in enumerate(tokens)
+            ]
+            difference += mpmath.fdot(weights, [own[x] for x in tokens]) / mpmath.fsum(weights)
+        assert difference < -0.9
+    found = certify_heads(model, 2)
+    assert (found.status, found.proved_to, found.fails_at) == ("REFUTED", 1, 2)
+    assert found.worst.string.tolist() == [0, 1]
+    assert found.worst.ratio == pytest.approx(float(difference))
 
 
 def test_margins_below_the_rounding_of_floats_are_leaves_without_numbers(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_bound_made_too_large_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     """Ratios claimed to be larger than they are, and no string looked at: wrong models are called PROVED."""
     wrong = [sharpened(sample, 1 - 1e-4) for sample in tied_samples()]
     honest = Ratio.below
-    monkeypatch.setattr(Ratio, "below", lambda self, ratio: (honest(self, ratio) or 0) + 2**42)
+    monkeypatch.setattr(Ratio, "below", lambda self, ratio, fixed: (honest(self, ratio, fixed) or 0) + 2**42)
     monkeypatch.setattr(Question, "fails", lambda self, choice: False)
     assert any(certify(sample).status == "PROVED" for sample in wrong)
 

@@ -256,6 +256,32 @@ def copying_table(height: int) -> TableModel:
     return TableModel(Template((2,), (3, 4), ends=frozenset({3})), score, values)
 
 
+@pytest.mark.parametrize("height", [100, 800, 3000])
+def test_one_symbol_outweighs_all_others(height: int) -> None:
+    """Weights that differ by more than a float, or 128 bits, can hold: a ratio hides all but the largest one."""
+
+    def score(query: int, key: int, q: Position, k: Position) -> int:
+        return height if key == 0 and k[2] == 2 else 0
+
+    # With s_2 = 0 the mean is close to that of token 0, which is the least only as long as nothing else is looked at.
+    values = {0: (1, 0), 1: (0, 1), 2: (Fraction(-7, 2), 0), 3: (Fraction(-5, 2), 0)}
+    direct = {token: (Fraction(1, 3), 0) for token in values}
+    model = TableModel(Template((2,), (3,)), score, values, direct)
+    for length in (1, 2, 3):
+        found = certify_table(model, length, length)
+        with mpmath.workdps(2000):
+            least = min(
+                exact_difference(model, string, step)
+                for string in product((0, 1), repeat=length)
+                for step in range(1, length + 1)
+            )
+            assert least < 0
+            assert found.status == "REFUTED"
+            assert mpmath.almosteq(least, found.margin, rel_eps=1e-12)
+            assert found.margin_below is not None
+            assert least - 1e-9 < found.margin_below < least
+
+
 def test_bad_tables_are_refused() -> None:
     model = copying_table(3)
     for lengths in ((0, 1), (3, 4), (2001, 1), (5, 0)):
@@ -272,3 +298,5 @@ def test_bad_tables_are_refused() -> None:
     for bad in (float("nan"), arb("inf")):
         with pytest.raises(InputError, match="finite"):
             certify_table(replace(model, score=lambda *place, bad=bad: bad), 2)
+        with pytest.raises(InputError, match="finite"):
+            certify_table(replace(model, values=model.values | {3: (bad, 0)}), 2)

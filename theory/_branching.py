@@ -12,8 +12,11 @@ of it fixed, that balls have decided: so margins below the rounding of floats.
 
 *Rounding* (float+bound). N/D is a mean of votes; weights known to a relative error k, sums of at most m terms
 included, leave it with an error of at most `2 k / (1 - k)` times the largest vote, k = kappa + (m + 4) u. The code
-doubles that. Weights below 2^-850 may have been replaced by 0; where the sum of the fixed weights is below 2^-600
-nothing is claimed.
+doubles that. But Dinkelbach's iteration may end too early: where one string has a much larger D than another, the
+rounding of its ratio alone hides the other. So a number tau is claimed only if the sum over the symbols of the least
+`w (a - tau - 1.5 k (|a| + |tau|) - 2 r)` is positive, r the radius of the vote a: what is taken off each term covers
+its own errors and its part in those of the sum, so that N - tau D is positive for every string.
+Weights below 2^-850 may have been replaced by 0; where the sum of the fixed weights is below 2^-600 nothing is claimed.
 """
 
 from __future__ import annotations
@@ -115,7 +118,9 @@ class Ratio:
         self.weights: Series = np.stack(sides)
         rounded = float_votes(votes)
         self.votes = np.array([rounded.value[token] for token in family.data])
+        self.radii = np.array([rounded.radius[token] for token in family.data])
         self.fixed = fixed_weights(view, symbol, length, step)
+        self._worth = [(weight, rounded.value[token], rounded.radius[token]) for token, weight in self.fixed.items()]
         self.denominator = float(sum(self.fixed.values()))
         self.numerator = float(sum(weight * rounded.value[token] for token, weight in self.fixed.items()))
         terms = 2 * length + len(family.steps) + len(family.rests) + 16
@@ -154,10 +159,30 @@ class Ratio:
             choice = np.where(fixed < 0, (one < zero).astype(np.int64), fixed)
         return ratio, best
 
-    def below(self, ratio: float) -> int | None:
-        """A number, in units of 2^-44, that all ratios exceed if floats found `ratio` as the least of them."""
-        bound = ratio - self.error
-        return floor(bound * 2.0**LEAF_BITS) - 1 if isfinite(bound) else None
+    def below(self, ratio: float, fixed: Choice) -> int | None:
+        """A number, in units of 2^-44, that the ratios of all strings with these symbols exceed, near `ratio`; or None.
+
+        `ratio` is what floats found as the least of them.
+        """
+        least = ratio - self.error
+        if not isfinite(least):
+            return None
+        bound = floor(least * 2.0**LEAF_BITS) - 1
+        return bound if self._exceeded(bound / 2**LEAF_BITS, fixed) else None
+
+    def _exceeded(self, threshold: float, fixed: Choice) -> bool:
+        """Is N - threshold D positive for all strings with these symbols, whatever rounding did?"""
+        slack = 1.5 * self.relative
+        zero, one = (
+            self.weights[x] * (vote - threshold - slack * (abs(vote) + abs(threshold)) - 2 * self.radii[x])
+            for x, vote in enumerate(self.votes)
+        )
+        free = np.where(fixed < 0, np.minimum(zero, one), np.where(fixed == 1, one, zero))
+        constant = sum(
+            weight * (vote - threshold - slack * (abs(vote) + abs(threshold)) - 2 * radius)
+            for weight, vote, radius in self._worth
+        )
+        return constant + float(free.sum()) > 0
 
 
 def fixed_weights(view: View, symbol: int, length: int, step: int) -> dict[int, float]:
@@ -233,7 +258,7 @@ class Question(ABC):
     def _prove(self, budget: Budget, fixed: Choice) -> Tree:
         budget.spend()
         found = [ratio.least(fixed) for ratio in self.ratios]
-        bounds = [ratio.below(least) for ratio, (least, _) in zip(self.ratios, found, strict=True)]
+        bounds = [ratio.below(least, fixed) for ratio, (least, _) in zip(self.ratios, found, strict=True)]
         known = tuple(bound for bound in bounds if bound is not None)
         choices = [choice for _, choice in found]
         for choice in choices:

@@ -335,7 +335,8 @@ class _Odds(Question):
         for at, token in enumerate(self.tokens):
             least = low[at] / (low[at] + np.delete(high, at).sum())
             most = high[at] / (high[at] + np.delete(low, at).sum())
-            shares[token] = (arb(least * (1 - relative)), arb(min(1.0, most * (1 + relative))))
+            # Weights that were replaced by 0 have shares below 2^-200.
+            shares[token] = (arb(least * (1 - relative)), arb(min(1.0, most * (1 + relative) + 2.0**-200)))
         return shares
 
     def value(self, choice: Choice) -> float:

@@ -31,7 +31,7 @@ from math import isfinite
 
 import numpy as np
 from flint import arb
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
 from theory._balls import ball, total, working_precision
 from theory._certify_one_layer import BALL_PRECISIONS, Certified, Tick, WorstStep
@@ -57,7 +57,7 @@ class TableModel:
         template: the tokens around the string and the rule of rows and columns.
         score: of a key token for a query token, by their positions (row, column, index), all from 0: a rational or a
             float (taken as the binary number that it is), exact up to `score_error`, or a ball. It must not depend on
-            anything else; it is called once for each place that can be met.
+            anything else, as it is called several times for each place that can be met.
         values: by key token, the logits that its value adds, one an output.
         direct: by query token, the logits that it adds by itself (a residual); missing: none.
         targets: the outputs that stand for 0 and 1.
@@ -118,6 +118,8 @@ def _enclosed(value: Number, error: Fraction, argument: str) -> arb:
         exact = value
     else:
         exact = ball(value)
+    if not exact.is_finite():
+        raise InputError(argument, str(exact), "made of finite numbers")
     return exact if error == 0 else exact + arb(0, ball(error).upper())
 
 
@@ -200,8 +202,11 @@ class _Search:
                     self._keep(sight, case, sight.lowest(case, self.votes[case]))
             if positive is not None:
                 break
-        with working_precision(precision):
-            self._bound(sights.at(precision), case)
+        for finer in BALL_PRECISIONS[BALL_PRECISIONS.index(precision) :]:
+            with working_precision(finer):
+                if self._bound(sights.at(finer), case):
+                    return positive
+        self.below = None
         return positive
 
     def _keep(self, sight: _Sight, case: StepCase, choice: Int64[np.ndarray, " free"]) -> float:
@@ -215,24 +220,25 @@ class _Search:
             self.failing = found
         return found.ratio
 
-    def _bound(self, sight: _Sight, case: StepCase) -> None:
-        """Lower the least ratio to this step's if it is smaller, and prove that all of them exceed a number below."""
+    def _bound(self, sight: _Sight, case: StepCase) -> bool:
+        """Lower the least ratio to this step's if it is smaller, and prove that all of them exceed a number below.
+
+        False if that was not proved: where weights differ by more than the precision, a ratio hides the smaller ones.
+        """
         least = np.inf if self.worst is None else self.worst.ratio
         choice = sight.least_ratio(case, self.votes[case], least)
         if choice is not None:
             least = min(least, self._keep(sight, case, choice))
-        if self.below is None:
-            return
         # The slack is an increasing function of the least ratio, so bounds shown earlier lie above those of the end.
         slack = 2.0**-40 * max(1e-3, abs(least))
         for _ in range(5):
             threshold = least - slack
             votes = {token: vote - arb(threshold) for token, vote in self.votes[case].items()}
             if sight.least(case, votes) > 0:
-                self.below = min(self.below, threshold)
-                return
+                self.below = None if self.below is None else min(self.below, threshold)
+                return True
             slack *= 256
-        self.below = None
+        return False
 
 
 class _Sights:
@@ -295,7 +301,9 @@ class _Sight:
         scores = (model.score(self.query, key, here, self._places[index]) for index in indices)
         weight = total(_enclosed(score, model.score_error, "score").exp() for score in scores)
         if not weight.is_finite():
-            raise InputError("score", f"of token {key} at index {indices[0]}", "a finite number")
+            raise InputError(
+                "score", f"of token {key} at index {indices[0]}", "a finite number with a finite exponential"
+            )
         return weight
 
     def _constant(self, case: StepCase, votes: Mapping[int, arb]) -> arb:
@@ -322,37 +330,18 @@ class _Sight:
         denominator = total([*chosen, *self.fixed.values(), self.target[case.symbol]])
         return (numerator + self._constant(case, votes)) / denominator
 
-    @cached_property
-    def _floats(self) -> tuple[Float64[np.ndarray, "2 free"], dict[int, float], tuple[float, float]]:
-        """Weights of the free symbols, the fixed tokens and s_i as floats, up to a common factor."""
-        weights = [*self.fixed.values(), *self.target, *(weight for pair in self.free for weight in pair)]
-        top = weights[0].mid()
-        for weight in weights:
-            top = top.max(weight.mid())
-        fixed = {token: float((weight / top).mid()) for token, weight in self.fixed.items()}
-        zero, one = (float((weight / top).mid()) for weight in self.target)
-        free = np.array([[float((w / top).mid()) for w in pair] for pair in self.free], dtype=np.float64)
-        return free.reshape(-1, 2).T, fixed, (zero, one)
-
     def least_ratio(self, case: StepCase, votes: Mapping[int, arb], below: float) -> Int64[np.ndarray, " free"] | None:
-        """The free symbols with the least ratio, by Dinkelbach's iteration in floats; None if it is not below."""
-        free, fixed, target = self._floats
-        data = self.model.template.data
-        value = {token: float(vote.mid()) for token, vote in votes.items()}
-        constant = sum((w * value[x] for x, w in fixed.items()), target[case.symbol] * value[data[case.symbol]])
-        rest = sum(fixed.values(), target[case.symbol])
-        ratio = below if isfinite(below) else max(value.values())
+        """The free symbols with the least ratio, by Dinkelbach's iteration on midpoints; None if it is not below.
+
+        Not in floats: weights may differ by more than floats can hold.
+        """
+        ratio = arb(below) if isfinite(below) else max((vote.mid() for vote in votes.values()), key=float)
         best: Int64[np.ndarray, " free"] | None = None
         while True:
-            zero, one = (free[x] * (value[data[x]] - ratio) for x in (0, 1))
-            choice = (one < zero).astype(np.int64)
-            chosen = np.where(choice == 1, free[1], free[0])
-            worth = np.where(choice == 1, value[data[1]], value[data[0]])
-            found = (constant + float((chosen * worth).sum())) / (rest + float(chosen.sum()))
-            if best is not None and found >= ratio:
+            choice = self.lowest(case, {token: vote - ratio for token, vote in votes.items()})
+            found = self.ratio(case, votes, choice).mid()
+            if not found < (ratio if best is not None else below):
                 return best
-            if best is None and found >= below:
-                return None
             ratio, best = found, choice
 
     def string(self, case: StepCase, choice: Int64[np.ndarray, " free"]) -> Int64[np.ndarray, " n"]:

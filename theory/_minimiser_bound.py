@@ -30,6 +30,9 @@ here. T > 0, so the bound is better than the floor f(M) = ln(1 + e^-M).
          W (1-q) e/(1+e) + h (theta y/e + (1-theta) W q)  >=  min((1-theta) h W, 2 sqrt(theta h y W) - theta h y),
 
      since it is linear in q. For a wish g <= W it is at least g if `h = g/W + g^2/(y (sqrt(W) + sqrt(W-g))^2)`.
+   - L = 2 under free queries: query 0 meets no data token but 0, so that X_t holds no data token and nothing bounds its
+     mean by y. But then only the part of Y_t is kept as linear, and b takes the place of min(a, b) in both cases (for
+     query 1, a).
 4. *Linear part.* What remains is a sum of `omega exp(-g)`, g linear in the products of queries and keys. For any
    costs gamma, `exp(-g) >= exp(-gamma) (1 + gamma - g)`, so the sum is at least `sum mu (1 + gamma) - P`, mu = omega
    exp(-gamma), P the largest `sum mu g` over the box. B_b, and any token if queries are tied, has the mean of its two
