@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -165,28 +165,26 @@ def list_job(job: ListJob) -> dict[str, Any]:
 
 def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
     """All runs of a part, saving after each."""
-    if name == "long":
-        items = [
-            LongJob(options.runs / "grid" / run_name(preset_run("laptop", "rope2d", seed)), distribution, seed)
-            for seed in range(options.seeds)
-            for distribution in ("recursive-flip", "imbalanced")
-        ]
-        done = sweep(long_job, items, processes=options.processes)
-    elif name == "lists":
-        lists = [preset_run("laptop", "rope2d", seed, task="list") for seed in range(options.seeds)]
-        asked = [ListJob(config, options.runs / name / run_name(config), options.samples) for config in lists]
-        done = sweep(list_job, asked, processes=options.processes)
-    else:
-        jobs = [
-            Job(config, options.runs / name / run_name(config), replace(ask, samples=options.samples))
-            for config, ask in PARTS[name](options.seeds)
-        ]
-        done = sweep(timed_job, jobs, processes=options.processes)
+    work, items = part_jobs(name, options)
     rows: dict[int, dict[str, Any]] = {}
-    for number, row in done:
+    for number, row in sweep(work, items, processes=options.processes):
         rows[number] = row
         save(name, [rows[key] for key in sorted(rows)])
-        Console(stderr=True).print(f"{name}: {row.get('run', row.get('distribution'))} done")
+        Console(stderr=True).print(f"{name}: {len(rows)} of {len(items)} done")
+
+
+def part_jobs(name: str, options: argparse.Namespace) -> tuple[Callable[[Any], dict[str, Any]], list[Any]]:
+    """The function that does one job of a part, and the jobs."""
+    seeds, runs = range(options.seeds), options.runs / name
+    if name == "long":
+        grids = [options.runs / "grid" / run_name(preset_run("laptop", "rope2d", seed)) for seed in seeds]
+        names = ("recursive-flip", "imbalanced")
+        return long_job, [LongJob(grids[seed], distribution, seed) for seed in seeds for distribution in names]
+    if name == "lists":
+        lists = [preset_run("laptop", "rope2d", seed, task="list") for seed in seeds]
+        return list_job, [ListJob(config, runs / run_name(config), options.samples) for config in lists]
+    asked = PARTS[name](options.seeds)
+    return timed_job, [Job(c, runs / run_name(c), replace(ask, samples=options.samples)) for c, ask in asked]
 
 
 def part_document(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
