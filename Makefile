@@ -37,7 +37,7 @@ coq:
 
 acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.acceptance
-	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.training --parts grid star others uniform long lists
 	$(BIN)/python -m benchmarks.minimisers
 	$(BIN)/python -m benchmarks.minimiser_comparison
 	$(BIN)/python -m benchmarks.certify_seeds

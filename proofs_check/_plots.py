@@ -13,6 +13,7 @@ from typing import Any
 
 from proofs_check._comparison import repetition_summary
 from proofs_check._figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY_BLUE, VERMILION, new_figure, save_figure
+from proofs_check._verdicts import CONVERGED
 from theory import InputError
 
 #: Colour, marker and dashes of each encoding.
@@ -59,8 +60,17 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _label(row: dict[str, Any]) -> str:
-    missed = row["verdicts"].get("NOT CONVERGED", 0)
-    return _name(row) if not missed else f"{_name(row)} (NOT CONVERGED: {missed} of {row['seeds']} seeds)"
+    return _counted(_name(row), row["verdicts"].get("NOT CONVERGED", 0), row["seeds"])
+
+
+def _counted(name: str, missed: int, seeds: int) -> str:
+    return name if not missed else f"{name} (NOT CONVERGED: {missed} of {seeds} seeds)"
+
+
+def trained_label(runs: Sequence[dict[str, Any]]) -> str:
+    """The label of runs of one encoding where no test distribution is meant: who has not learned the trained one."""
+    shares = [row["trained"]["exact"] / row["trained"]["samples"] for row in runs]
+    return _counted(_name(runs[0]), sum(share < CONVERGED for share in shares), len(runs))
 
 
 def _draw(
@@ -78,6 +88,11 @@ def _draw(
         x, y, yerr=bars, color=colour, marker=marker, linestyle=dashes, markerfacecolor=face, label=label,
         markersize=4, linewidth=1.2, elinewidth=0.7, capsize=1.5,
     )  # fmt: skip
+
+
+def _runs(document: dict[str, Any], train_distribution: str, name: str) -> list[dict[str, Any]]:
+    rows = document["runs"]
+    return [row for row in rows if row["train_distribution"] == train_distribution and _name(row) == name]
 
 
 def plot_lengths(document: dict[str, Any], train_distribution: str, file: Path) -> None:
@@ -111,7 +126,8 @@ def plot_training_distributions(document: dict[str, Any], file: Path) -> None:
                 mine = [row for row in rows if _name(row) == name]
                 # Beside each other; categories have nothing between them, so nothing joins them.
                 x = [place + 0.08 * number for place in range(len(mine))]
-                _draw(axis, mine[0]["encoding"], x, [row["within"] for row in mine], name, joined=False)
+                label = trained_label(_runs(document, train_distribution, name))
+                _draw(axis, mine[0]["encoding"], x, [row["within"] for row in mine], label, joined=False)
             axis.set_xticks(range(len(tests)), tests, rotation=20)
             axis.set(ylim=(-0.05, 1.05), title=f"trained on {train_distribution}", ylabel="exact, trained lengths")
             axis.legend(fontsize=6, frameon=False)
@@ -119,15 +135,17 @@ def plot_training_distributions(document: dict[str, Any], file: Path) -> None:
 
 def plot_repetition(document: dict[str, Any], file: Path) -> None:
     """Accuracy on repeat-structure strings against p (the manner of Figure 2), a panel for each training set."""
-    rows = repetition_summary(document["runs"])
-    trained = list(dict.fromkeys(row["train_distribution"] for row in rows))
+    asked = [row for row in document["runs"] if row["repetition"]]
+    trained = list(dict.fromkeys(row["train_distribution"] for row in asked))
     with _figure(file, len(trained), columns=2) as (_, axes):
         for axis, train_distribution in zip(axes, trained, strict=True):
-            mine = [row for row in rows if row["train_distribution"] == train_distribution]
-            for encoding in dict.fromkeys(row["encoding"] for row in mine):
-                counts = [row for row in mine if row["encoding"] == encoding]
-                _draw(axis, encoding, [count["p"] for count in counts], counts, encoding)
-            title = f"length {mine[0]['length']}, trained on {train_distribution}"
+            names = dict.fromkeys(_name(row) for row in asked if row["train_distribution"] == train_distribution)
+            for name in names:
+                runs = _runs(document, train_distribution, name)
+                counts = repetition_summary(runs)
+                x = [count["p"] for count in counts]
+                _draw(axis, runs[0]["encoding"], x, counts, trained_label(runs))
+            title = f"length {counts[0]['length']}, trained on {train_distribution}"
             axis.set(ylim=(-0.05, 1.05), title=title, xlabel="p, share of symbols kept", ylabel="exact copies")
             axis.legend(fontsize=6, frameon=False)
 

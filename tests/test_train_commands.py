@@ -26,7 +26,7 @@ from engine import (
 )
 from proofs_check._command_attention import head_maps, measured
 from proofs_check._comparison import summary
-from proofs_check._plots import delimiter_labels
+from proofs_check._plots import delimiter_labels, trained_label
 from proofs_check._verdicts import share, verdict_on
 from proofs_check.command_line import cli, main
 from theory import InputError
@@ -229,6 +229,14 @@ def test_attention_of_a_run_that_copies_is_on_the_source(good: Path, tmp_path: P
     assert head["source"] > head["diagonal"] and head["stripe"] < 0.5
     assert (tmp_path / "attention-maps.pdf").read_bytes().startswith(b"%PDF")
     assert json.loads((tmp_path / "attention.json").read_text()) == document
+
+
+def test_plots_name_the_seeds_that_did_not_converge() -> None:
+    def run(exact: int) -> dict[str, Any]:
+        return {"encoding": "rope2d", "separator": "*", "trained": {"exact": exact, "samples": 100}}
+
+    assert trained_label([run(99), run(100)]) == "rope2d with *"
+    assert trained_label([run(98), run(100), run(0)]) == "rope2d with * (NOT CONVERGED: 2 of 3 seeds)"
 
 
 def test_delimiters_side_by_side_get_one_label() -> None:
