@@ -27,8 +27,16 @@ from flint import arb
 from jaxtyping import Float64
 
 from theory._balls import ball, total, working_precision
-from theory._branching import LEAF_BITS, Budget, Choice, FoundError, Question, Ratio, StuckError, Tree
-from theory._certify_heads import LONGEST_BALL_STRING, LONGEST_SEARCH, NODES, VACUOUS, Place, furthest, least_ratio
+from theory._branching import LEAF_BITS, Budget, Choice, Question, Ratio, Tree
+from theory._certify_heads import (
+    LONGEST_BALL_STRING,
+    NODES,
+    VACUOUS,
+    Place,
+    branch_on_lengths,
+    furthest,
+    least_ratio,
+)
 from theory._certify_one_layer import (
     Certified,
     Decider,
@@ -108,16 +116,7 @@ def certify_half(model: OneLayerModel, max_length: int, tick: Tick = lambda: Non
     bounded = search.bound_all() if reach else 0
     if bounded == max_length:
         return search.result("PROVED", bounded, None, "the sum of the competitors' largest odds")
-    proved, why = bounded, f"lengths above {LONGEST_SEARCH} are not branched on"
-    try:
-        while proved < min(reach, LONGEST_SEARCH):
-            search.length(proved + 1)
-            proved += 1
-            tick()
-    except StuckError as stuck:
-        why = str(stuck)
-    except FoundError:
-        pass
+    proved, why = branch_on_lengths(search.length, bounded, reach, tick)
     search.look_for_failures(proved)
     if search.refuted is not None:
         why = "a string found by branching on single symbols or by flipping them"

@@ -82,6 +82,30 @@ class CertifiedHeads:
         return self.proved_to if self.fails_at == self.proved_to + 1 else None
 
 
+def branch_on_lengths(decide: Callable[[int], None], proved: int, last: int, tick: Tick) -> tuple[int, str]:
+    """Branch on the lengths proved + 1, ..., last one by one, up to LONGEST_SEARCH.
+
+    Args:
+        decide: proves one length, or raises FoundError or StuckError (theory/_branching.py).
+        proved: the lengths that are proved already.
+        last: the longest length asked for.
+        tick: called after each length.
+
+    Returns:
+        Up to which length all are proved, and what ends it if that is not `last` and no string was found.
+    """
+    try:
+        while proved < min(last, LONGEST_SEARCH):
+            decide(proved + 1)
+            proved += 1
+            tick()
+    except StuckError as stuck:
+        return proved, str(stuck)
+    except FoundError:
+        pass
+    return proved, f"lengths above {LONGEST_SEARCH} are not branched on"
+
+
 def certify_heads(
     model: OneLayerModel, max_length: int, tick: Tick = lambda: None, nodes: int = NODES
 ) -> CertifiedHeads:
@@ -107,16 +131,7 @@ def certify_heads(
     bounded = search.bound_all(max_length, tick) if separate else 0
     if bounded == max_length:
         return search.result("PROVED", bounded, "the sum of the heads' least ratios")
-    proved, why = bounded, f"lengths above {LONGEST_SEARCH} are not branched on"
-    try:
-        while proved < min(max_length, LONGEST_SEARCH):
-            search.length(proved + 1)
-            proved += 1
-            tick()
-    except StuckError as stuck:
-        why = str(stuck)
-    except FoundError:
-        pass
+    proved, why = branch_on_lengths(search.length, bounded, max_length, tick)
     if search.refuted is None and proved < max_length:
         search.look_upwards(proved + 1, max_length)
     if search.refuted is not None:
