@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from rich.progress import track
 
-from benchmarks._provenance import provenance
+from benchmarks._provenance import kept_under, provenance
 from benchmarks._small_models import (
     Sample,
     brute_force,
@@ -103,8 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     head = {**provenance(SEED), "scale": options.scale}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    results = known["results"] if {key: known.get(key) for key in head} == head else {}
+    results = kept_under(options.out, head).get("results", {})
     for kind in KINDS:
         if kind not in results:
             results[kind] = counts(kind, options.scale)

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from rich.progress import track
 
-from benchmarks._provenance import provenance
+from benchmarks._provenance import kept_under, provenance
 from benchmarks._small_models import Sample, blend, brute_force, copying_sample, random_sample
 from constructions import one_layer_model
 from engine import write_atomically
@@ -124,8 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     head = {**provenance(SEED), "scale": options.scale}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    chunks = known["chunks"] if {key: known.get(key) for key in head} == head else {}
+    chunks = kept_under(options.out, head).get("chunks", {})
     plan = []
     for kind, (count, _) in KINDS.items():
         wanted = max(AROUND, round(count * options.scale / AROUND) * AROUND)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._provenance import provenance
+from benchmarks._provenance import kept_under, provenance
 from constructions import one_layer_model
 from constructions.one_layer import replay_error, replay_step
 from engine import RunDirectory, preset_run, train, write_atomically
@@ -196,8 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
         **{f"intervals seed {seed}": lambda seed=seed: intervals(options.runs, seed) for seed in range(SEEDS)},
     }
     head = provenance(0)
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    results = known["results"] if {key: known.get(key) for key in head} == head else {}
+    results = kept_under(options.out, head).get("results", {})
     for name, part in parts.items():
         if name not in results:
             results[name] = part()

@@ -37,7 +37,7 @@ from typing import Any
 import torch
 from rich.progress import track
 
-from benchmarks._provenance import ROOT, provenance
+from benchmarks._provenance import ROOT, kept_under, provenance
 from constructions import Found, MinimiserProblem, ProgrammeMethod, best_of, programme_heads, search_minimisers
 from engine import write_atomically
 from theory import (
@@ -162,8 +162,7 @@ def main(arguments: list[str] | None = None) -> None:
         **provenance(SEED), "scale": options.scale, "d": DIMENSION, "L": LENGTH, "M": str(BOUND), "limit": LIMIT,
         "paper_length": LENGTH ** (DIMENSION**0.5 / 2),
     }  # fmt: skip
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    rows = known["rows"] if {key: known.get(key) for key in head} == head else []
+    rows = kept_under(options.out, head).get("rows", [])
     for draw in track(range(len(rows) // (len(READINGS) * len(VARIANTS)), draws), "draws"):
         rows += [row for queries in READINGS for row in one_reading(draw, queries)]
         document = {**head, "summary": summary(rows), "rows": rows}

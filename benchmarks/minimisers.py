@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from rich.progress import track
 
-from benchmarks._provenance import ROOT, provenance
+from benchmarks._provenance import ROOT, kept_under, provenance
 from constructions import Found, MinimiserProblem, Start, programme_heads, search_minimisers
 from engine import write_atomically
 from proofs_check._theorem_4_2 import loss_certificate
@@ -159,8 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     draws, starts = max(2, round(DRAWS * options.scale)), max(3, round(STARTS * options.scale))
     head = {**provenance(SEED), "scale": options.scale, "starts_each": starts}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    rows = known["rows"] if {key: known.get(key) for key in head} == head else []
+    rows = kept_under(options.out, head).get("rows", [])
     for draw in track(range(len(rows), draws), "draws"):
         rows.append(one_draw(draw, starts))
         document = {**head, "summary": summary(rows), "rows": rows}
