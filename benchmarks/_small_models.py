@@ -262,7 +262,7 @@ def all_logits(sample: Sample, strings: np.ndarray, *, scaled: bool = False) -> 
     embedding = w["embedding.weight"]
     inputs = embedding
     if config.pre_norm:
-        epsilon = torch.finfo(model.readout.weight.dtype).eps
+        epsilon = config.norm_epsilon
         inputs = embedding / np.sqrt((embedding**2).mean(1, keepdims=True) + Long(epsilon)) * w["blocks.0.norm.weight"]
     prefix = "blocks.0.attention."
     queries, keys, values = (inputs @ w[f"{prefix}{part}.weight"].T for part in ("query", "key", "value"))
@@ -291,7 +291,7 @@ def all_logits(sample: Sample, strings: np.ndarray, *, scaled: bool = False) -> 
         if config.residual:
             output += embedding[tokens[:, here]]
         if scaled and config.final_norm:
-            epsilon = torch.finfo(model.readout.weight.dtype).eps
+            epsilon = config.norm_epsilon
             output /= np.sqrt((output**2).mean(1, keepdims=True) + Long(epsilon))
         result[:, step] = output @ readout.T
     return result

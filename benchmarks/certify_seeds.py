@@ -72,7 +72,7 @@ def seed_row(runs: Path, seed: int) -> dict[str, Any]:
     if furthest.fails_at is not None:
         worst = furthest.worst
         error = replay_error(model, 2 * worst.length)
-        replay = replay_step(chosen.model, chosen.template, worst.string, worst.step, worst.ratio, error)
+        replay = replay_step(chosen.model, chosen.template, worst.string, worst.step, worst.difference, error)
         row["counterexample"] = {"length": worst.length, "step": worst.step, "string": described(worst.string)}
         row["replay"] = {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason}
     return row
@@ -134,7 +134,7 @@ def _least_of_length(model: OneLayerModel, length: int) -> float:
         for case in model.cases():
             if (case.query, case.first) == (view.geometry.query, view.geometry.first):
                 votes = float_votes(model.single_votes(case))
-                least = min(least, view.least(case.symbol, votes.value, length)[0])
+                least = min(least, view.least_sums(case.symbol, votes).least(length)[0])
     return float(least)
 
 

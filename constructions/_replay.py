@@ -30,11 +30,15 @@ class Replay:
         ran: was the model run?
         wrong: did it get the step wrong? None if it was not run.
         reason: why it was not run, or why its verdict is not conclusive; empty otherwise.
+        stored_dtype: the dtype that the model is stored in, if it was run in it too; empty otherwise.
+        stored_wrong: what that run did; None where its logits are no numbers.
     """
 
     ran: bool
     wrong: bool | None
     reason: str = ""
+    stored_dtype: str = ""
+    stored_wrong: bool | None = None
 
 
 def score_error_bound(score: GridScore, dtype: torch.dtype) -> float:

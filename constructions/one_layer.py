@@ -12,14 +12,16 @@ roots of the norms are balls at 384 bits; `require_width` looks at what comes ou
 real-arithmetic model with the stored weights, the norms' epsilon included, whatever dtype they are stored in.
 
 Refused by name: several layers, an MLP, biases, sub-LN together with a residual (the residual is then no longer on the
-scale of the values), and outputs that are neither 0 and 1 nor the vocabulary.
+scale of the values), outputs that are neither 0 and 1 nor the vocabulary, weights in integers or 8 bits, and a token
+whose embedding is zero where a norm's epsilon is 0, as its norm is no number then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from fractions import Fraction
+from math import inf, isfinite
 
 import numpy as np
 import torch
@@ -39,12 +41,18 @@ from theory import (
     OneLayerModel,
     PairScore,
     Template,
-    require_width,
+    ball,
+    exact_middle,
+    spelled,
+    total,
     working_precision,
 )
 
 #: Relative to the largest entry, no entry of the tables may be wider.
 WIDTH = Fraction(1, 2**200)
+
+#: Dtypes of which every number is a float64 too.
+EXACT_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def one_layer_model(model: Transformer, task: CopyTask | Template) -> OneLayerModel:
@@ -84,8 +92,12 @@ def require_covered(model: Transformer) -> None:
     for name, tensor in model.state_dict().items():
         if name.endswith("bias") and ".encoding.gate." not in name:
             raise InputError("weights", name, "without biases: a bias after the final norm is not covered")
+        if tensor.dtype not in EXACT_DTYPES:
+            raise InputError("weights", f"{name} in {tensor.dtype}", "in float64, float32, bfloat16 or float16")
         if not bool(torch.isfinite(tensor).all()):
             raise InputError("weights", name, "made of finite numbers")
+    if not isfinite(model.block(0).attention.score_scale):
+        raise InputError("score_scale", model.block(0).attention.score_scale, "a finite number")
     encoding = model.block(0).attention.encoding
     if type(encoding).__name__ not in ("GridRoPE", "AutoGridRoPE", "RoPE", "ALiBi", "Encoding"):
         raise InputError("encoding", type(encoding).__name__, "nope, alibi, rope, rope2d or auto2d")
@@ -113,10 +125,11 @@ def _row_starts(model: Transformer, task: CopyTask) -> frozenset[int]:
     if not isinstance(encoding, AutoGridRoPE):
         return frozenset()
     with working_precision(MODEL_PRECISION):
-        inputs, bias = _inputs(model), arb(float(encoding.gate.bias))
+        tokens = {0, 1, *task.prefix, *task.infix}
+        inputs, bias = _inputs(model, tokens), arb(float(encoding.gate.bias))
         heights = [row[0] + bias for row in _rows(inputs * _matrix(encoding.gate.weight).transpose())]
     starts = set()
-    for token in {0, 1, *task.prefix, *task.infix}:
+    for token in tokens:
         height = heights[token]
         if height <= -3:
             starts.add(token)
@@ -126,11 +139,11 @@ def _row_starts(model: Transformer, task: CopyTask) -> frozenset[int]:
     return frozenset(starts)
 
 
-def _inputs(model: Transformer) -> arb_mat:
-    """What attention reads of each token: its embedding, normalised where there is a norm."""
+def _inputs(model: Transformer, tokens: Iterable[int]) -> arb_mat:
+    """What attention reads of some tokens: the embedding, normalised where there is a norm; 0 in the other rows."""
     norm = model.block(0).norm
     embedding = _matrix(model.embedding.weight)
-    return _normalised(embedding, norm) if isinstance(norm, nn.RMSNorm) else embedding
+    return _normalised(embedding, norm, set(tokens)) if isinstance(norm, nn.RMSNorm) else embedding
 
 
 def _axes(model: Transformer) -> Axes:
@@ -147,7 +160,7 @@ class _Extraction:
 
     def __init__(self, model: Transformer, template: Template) -> None:
         self.source, self.template = model, template
-        self.embedding, inputs = _matrix(model.embedding.weight), _inputs(model)
+        self.embedding, inputs = _matrix(model.embedding.weight), _inputs(model, template.tokens)
         self.axes = _axes(model)
         self.heads, self.head_width, self.value_width = model.config.layer(0)
         attention = model.block(0).attention
@@ -218,7 +231,9 @@ class _Extraction:
             return arb(0)
         if not isinstance(self.source.norm, nn.RMSNorm):
             return arb(1)
-        return (1 / (self._largest_output() / config.model_width + _epsilon(self.source.norm)).sqrt()).lower()
+        square = self._largest_output() / config.model_width + epsilon_of(self.source.norm)
+        # All outputs 0 and epsilon 0: the logits are 0, or no numbers, and no bound is given.
+        return square.rsqrt().lower() if square > 0 else arb(0)
 
     def _final_norm(self) -> FinalNorm | None:
         """The final norm's factor as a function of the shares of attention, where it is the only one."""
@@ -239,7 +254,7 @@ class _Extraction:
                 for x, u in vectors.items()
                 for y, v in vectors.items()
             }
-        return FinalNorm(config.model_width, _epsilon(norm), gram)
+        return FinalNorm(config.model_width, epsilon_of(norm), gram)
 
     def _largest_output(self) -> arb:
         """Upper bound of |x_q + sum_h O_h v|^2 over query tokens and weighted means v of each head's values."""
@@ -283,17 +298,30 @@ def _diagonal(weights: Tensor) -> arb_mat:
     return arb_mat([[arb(x) if i == j else arb(0) for j in range(len(entries))] for i, x in enumerate(entries)])
 
 
-def _epsilon(norm: nn.RMSNorm) -> arb:
-    """The epsilon of a norm: its own, or that of the dtype its gain is stored in, which is torch's default."""
-    return arb(torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps)
+def epsilon_of(norm: nn.Module) -> arb:
+    """The epsilon that a norm is stored with, exact.
+
+    Raises:
+        InputError: none, or not a number >= 0: torch would take one that depends on the dtype of its input.
+    """
+    epsilon = norm.eps
+    if not isinstance(epsilon, float) or not 0 <= epsilon < inf:
+        raise InputError("norm_epsilon", "none" if epsilon is None else epsilon, "a finite number >= 0, stored")
+    return arb(epsilon)
 
 
-def _normalised(rows: arb_mat, norm: nn.RMSNorm) -> arb_mat:
+def _normalised(rows: arb_mat, norm: nn.RMSNorm, tokens: set[int]) -> arb_mat:
     gain = [arb(x) for x in norm.weight.detach().double().tolist()]
-    epsilon = _epsilon(norm)
+    epsilon = epsilon_of(norm)
     result = []
-    for row in _rows(rows):
-        factor = (_square(row) / len(row) + epsilon).rsqrt()
+    for token, row in enumerate(_rows(rows)):
+        if token not in tokens:
+            result.append([arb(0)] * len(row))
+            continue
+        square = _square(row) / len(row) + epsilon
+        if not square > 0:
+            raise InputError("embedding", f"0 at token {token}", "nonzero where the norm's epsilon is 0")
+        factor = square.rsqrt()
         result.append([x * g * factor for x, g in zip(row, gain, strict=True)])
     return arb_mat(result)
 
@@ -313,21 +341,19 @@ def _columns(matrix: arb_mat, number: int, width: int) -> list[tuple[arb, ...]]:
 
 
 def _require_narrow(entries: list[arb], what: str) -> None:
-    largest = max([1.0, *(abs(float(entry.mid())) for entry in entries)])
+    largest = _largest([arb(1), *(abs(entry).upper() for entry in entries)])
+    widest = largest * ball(WIDTH)
     for entry in entries:
-        require_width(entry, WIDTH * Fraction(largest), what)
+        if not (entry.is_finite() and entry.rad() <= widest):
+            raise InputError("weights", f"a {what} of {entry.str(3)}", "such that 384-bit balls enclose it tightly")
 
 
 def in_float64(model: Transformer) -> Transformer:
-    """A copy that computes in float64 what the stored weights say: the epsilon of the norms is kept."""
-    copy = deepcopy(model)
-    for module in copy.modules():
-        if isinstance(module, nn.RMSNorm) and module.eps is None:
-            module.eps = torch.finfo(module.weight.dtype).eps
-    return copy.to(torch.float64)
+    """A copy that computes in float64 what the stored weights say, norms with their stored epsilon."""
+    return deepcopy(model).to(torch.float64)
 
 
-def replay_error(model: OneLayerModel, tokens: int) -> float:
+def replay_error(model: OneLayerModel, tokens: int) -> Fraction:
     """About what a logit difference of the float64 torch run can be off by, before a final norm.
 
     Queries and keys are sums over the width, scores sums over the pairs; phases are off by a few units. Used only to
@@ -337,12 +363,11 @@ def replay_error(model: OneLayerModel, tokens: int) -> float:
     """
     with working_precision(64):
         scores = (score for head in model.heads for score in head.scores.values())
-        amplitudes = (sum((abs(a) + abs(b) for a, b in (*s.row, *s.column)), abs(s.constant)) for s in scores)
-        widest = max(float(amplitude.mid()) for amplitude in amplitudes)
+        amplitudes = [total(abs(a) + abs(b) for a, b in (*s.row, *s.column)) + abs(s.constant) for s in scores]
         heads, cases = range(len(model.heads)), model.cases()
-        votes = [vote for head in heads for case in cases for vote in model.votes(head, case).values()]
-        largest = max(abs(float(vote.mid())) for vote in votes)
-    return float(2.0**-53 * (256 * (widest + 8) + 4 * tokens**0.5) * largest)
+        votes = [abs(vote) for head in heads for case in cases for vote in model.votes(head, case).values()]
+        error = (256 * (_largest(amplitudes) + 8) + arb(4 * tokens**0.5)) * _largest(votes) * arb((1, -53))
+        return exact_middle(error.upper())
 
 
 def replay_step(
@@ -350,35 +375,52 @@ def replay_step(
     template: Template,
     string: Int64[np.ndarray, " n"],
     step: int,
-    ratio: float,
-    error: float,
+    difference: Fraction,
+    error: Fraction,
     odds: float | None = None,
 ) -> Replay:
-    """One step of a string (1-based) through the torch model in float64: the single query, keys in blocks.
+    """One step of a string (1-based) through the torch model: as it is stored, in its own dtype, and in float64.
 
     Args:
         model: as stored.
         template: the tokens around the string.
         string, step: what to run.
-        ratio: the logit difference expected.
-        error: what the run may be off by; see `replay_error`.
+        difference: the logit difference expected.
+        error: what the float64 run may be off by; see `replay_error`.
         odds: the sum of the competitors' odds expected, where a probability of at most one half is what is wrong; the
             final norm may then enlarge the error (by at most 2^12 with the epsilon of float32).
 
-    Cost: O(tokens d). Inputs above 10^7 tokens, and margins within the error, are not run.
+    Cost: O(tokens d), twice. Inputs above 10^7 tokens are not run; margins within the error of float64 are run as
+    stored only, and decide nothing.
     """
     tokens = template.sequence(string, step)
     if len(tokens) > LONGEST_REPLAY:
         return Replay(False, None, f"{len(tokens)} tokens: above {LONGEST_REPLAY} tokens nothing is replayed")
-    if odds is not None and abs(odds - 1) <= 2**14 * error:
-        return Replay(False, None, f"the odds 1 + {odds - 1:.3g} are within the rounding error of float64")
-    if odds is None and abs(ratio) <= error:
-        return Replay(False, None, f"the margin {ratio:.3g} is within the rounding error of float64, {error:.3g}")
-    with torch.inference_mode():
-        logits = in_float64(model).last_logits(torch.from_numpy(tokens))
     data: Sequence[int] = (0, 1) if model.config.outputs == 2 else template.data
     target = data[int(string[step - 1])]
-    if odds is not None:
-        return Replay(True, not bool(logits.softmax(0)[target] > 0.5))
-    others = torch.cat([logits[:target], logits[target + 1 :]])
-    return Replay(True, not bool(logits[target] > others.max()))
+
+    def wrong(model: Transformer) -> bool | None:
+        """None where the logits are no numbers."""
+        with torch.inference_mode():
+            logits = model.last_logits(torch.from_numpy(tokens))
+        if not bool(torch.isfinite(logits).all()):
+            return None
+        if odds is not None:
+            return not bool(logits.double().softmax(0)[target] > 0.5)
+        others = torch.cat([logits[:target], logits[target + 1 :]])
+        return not bool(logits[target] > others.max())
+
+    stored = str(model.readout.weight.dtype).removeprefix("torch.")
+    as_stored = wrong(model)
+    reason = ""
+    if odds is not None and abs(odds - 1) <= 2**14 * error:
+        reason = f"the odds 1 + {odds - 1:.3g} are within the rounding error of float64"
+    if odds is None and abs(difference) <= error:
+        margin, limit = spelled(difference), spelled(error)
+        reason = f"the margin {margin} is within the rounding error of float64, {limit}"
+    if reason:
+        return Replay(False, None, reason, stored, as_stored)
+    answer = wrong(in_float64(model))
+    if answer is None:
+        return Replay(False, None, "the logits overflow, or are no numbers, in float64", stored, as_stored)
+    return Replay(True, answer, "", stored, as_stored)

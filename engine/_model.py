@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from math import inf, isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
 from engine._encodings import ALiBi, AutoGridRoPE, Encoding, GridRoPE, RoPE
+from engine._norm import NORM_EPSILON
 from engine._transformer import Transformer, TransformerConfig
 from theory import BasePower, InputError, base_grid_frequencies, parse_rational, require_at_least
 
@@ -41,9 +43,15 @@ class ModelConfig:
         newline: the token that ends a row of the grid; None for a grid of one row.
         base: RoPE's base.
         grid_base: the base of both axes in 2D-RoPE and Auto-2D-RoPE (paper, appendix D.1).
+        norm_epsilon: epsilon of every norm.
+        score_scale: factor on the scores of each layer; empty stands for 1/sqrt(head width), which documents spell out.
+        rotary_layout: which coordinates a rotary pair takes: interleaved, (2f, 2f+1).
+
+    A document without the last three, as written before there were these fields, means their defaults: no library's.
 
     Raises:
-        InputError: an unknown encoding, sizes that don't divide, an odd number of layers for an alternating encoding.
+        InputError: an unknown encoding, sizes that don't divide, an odd number of layers for an alternating encoding,
+            an epsilon or a scale that is not finite, another rotary layout.
     """
 
     encoding: str
@@ -55,6 +63,9 @@ class ModelConfig:
     newline: int | None = 2
     base: float = 10_000.0
     grid_base: float = 1_000.0
+    norm_epsilon: float = NORM_EPSILON
+    score_scale: tuple[float, ...] = ()
+    rotary_layout: str = "interleaved"
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -82,6 +93,18 @@ class ModelConfig:
                     self.model_width,
                     f"a multiple of {unit} for each of {heads} heads ({kind})",
                 )
+        if not 0 <= self.norm_epsilon < inf:
+            raise InputError("norm_epsilon", self.norm_epsilon, "a finite number >= 0")
+        if self.rotary_layout != "interleaved":
+            raise InputError("rotary_layout", self.rotary_layout, "interleaved: pair f is coordinates 2f and 2f+1")
+        if self.score_scale == self._usual_scales:
+            object.__setattr__(self, "score_scale", ())
+        if len(self.score_scale) not in (0, self.layers) or not all(map(isfinite, self.score_scale)):
+            raise InputError("score_scale", self.score_scale, f"a finite number for each of the {self.layers} layers")
+
+    @property
+    def _usual_scales(self) -> tuple[float, ...]:
+        return tuple((self.model_width // heads) ** -0.5 for heads in self.heads_of_layers)
 
     @property
     def heads_of_layers(self) -> tuple[int, ...]:
@@ -96,8 +119,8 @@ class ModelConfig:
 
     def document(self) -> dict[str, Any]:
         """The JSON object of the configuration."""
-        fields = asdict(self)
-        return {**fields, "heads": list(self.heads)} if isinstance(self.heads, tuple) else fields
+        fields = asdict(self) | {"score_scale": self.score_scale or self._usual_scales}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> ModelConfig:
@@ -106,9 +129,11 @@ class ModelConfig:
         Raises:
             InputError: missing or unknown fields, or what the configuration itself refuses.
         """
-        heads = document.get("heads")
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+        }
         try:
-            return cls(**{**document, "heads": tuple(heads)} if isinstance(heads, list) else document)
+            return cls(**fields)
         except TypeError as error:
             raise InputError("model configuration", ", ".join(map(str, document)), f"a whole one ({error})") from error
 
@@ -129,8 +154,9 @@ class ModelConfig:
             pre_norm=True,
             sub_norm=False,
             final_norm=True,
-            score_scale=None,
+            score_scale=self.score_scale or None,
             mlp_width=self.mlp_width,
+            norm_epsilon=self.norm_epsilon,
         )
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from engine._attention import Attention, KeysValues, SubNorm
 from engine._encodings import Encoding, GridRoPE, Places, RoPE, place_after, places_of
-from engine._norm import RMSNorm
+from engine._norm import NORM_EPSILON, RMSNorm
 from theory import Frequency, GridFrequencies, InputError, Radian, require_at_least
 
 #: Tokens in a block of queries and in a block of keys: score blocks of float32 are 4 MiB a head and sequence.
@@ -51,8 +51,11 @@ class TransformerConfig:
         pre_norm, sub_norm, final_norm: RMSNorm before attention, on the head outputs, before the read-out. `sub_norm`
             "unit" divides the head outputs by their Euclidean norm instead, so that no factor of the value width hides
             in them.
-        score_scale: factor on the attention scores; None stands for 1/sqrt(head width).
+        score_scale: factor on the attention scores, the same in every layer or one entry a layer; None stands for
+            1/sqrt(head width).
         mlp_width: hidden width of the MLPs, 0 for none.
+        norm_epsilon: epsilon of every RMSNorm with a gain, whatever dtype the model has; that of `sub_norm` is 0. A
+            document without it, as written before there was this field, means 2^-23.
     """
 
     vocabulary_size: int
@@ -67,14 +70,18 @@ class TransformerConfig:
     pre_norm: bool
     sub_norm: SubNorm
     final_norm: bool
-    score_scale: float | None = 1.0
+    score_scale: float | tuple[float, ...] | None = 1.0
     mlp_width: int = 0
+    norm_epsilon: float = NORM_EPSILON
 
     def document(self) -> dict[str, Any]:
         """The JSON object of the configuration; a whole score scale is written as an integer."""
         fields = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        if self.score_scale is not None and self.score_scale == int(self.score_scale):
+        if isinstance(self.score_scale, float) and self.score_scale == int(self.score_scale):
             fields["score_scale"] = int(self.score_scale)
+        if not (self.pre_norm or self.final_norm):
+            # No norm has one.
+            del fields["norm_epsilon"]
         return fields
 
     @classmethod
@@ -84,7 +91,12 @@ class TransformerConfig:
             name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
         }
         scale = fields.get("score_scale", 1)
-        return cls(**{**fields, "score_scale": None if scale is None else float(scale)})
+        return cls(**{**fields, "score_scale": float(scale) if isinstance(scale, int) else scale})
+
+    def scale(self, number: int) -> float:
+        """The factor on the scores of layer `number`."""
+        scale = self.score_scale[number] if isinstance(self.score_scale, tuple) else self.score_scale
+        return self.layer(number)[1] ** -0.5 if scale is None else float(scale)
 
     def layer(self, number: int) -> tuple[int, int, int]:
         """Heads, head width and value width of layer `number`."""
@@ -151,17 +163,17 @@ class Block(nn.Module):
         super().__init__()
         heads, head_width, value_width = config.layer(number)
         self.residual = config.residual
-        self.norm = _norm(config.model_width, config.pre_norm)
+        self.norm = _norm(config, config.pre_norm)
         self.attention = Attention(
             config.model_width,
             heads,
             head_width,
             value_width,
             encoding,
-            score_scale=head_width**-0.5 if config.score_scale is None else config.score_scale,
+            score_scale=config.scale(number),
             sub_norm=config.sub_norm,
         )
-        self.mlp_norm = _norm(config.model_width, config.pre_norm) if config.mlp_width else None
+        self.mlp_norm = _norm(config, config.pre_norm) if config.mlp_width else None
         self.mlp = MLP(config.model_width, config.mlp_width) if config.mlp_width else None
 
     def forward(
@@ -249,7 +261,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(
             Block(config, number, _encoding(layer, config.position)) for number, layer in enumerate(per_layer)
         )
-        self.norm = _norm(config.model_width, config.final_norm)
+        self.norm = _norm(config, config.final_norm)
         self.readout = nn.Linear(config.model_width, config.outputs, bias=False)
 
     def block(self, number: int) -> Block:
@@ -377,8 +389,8 @@ class Transformer(nn.Module):
         return logits
 
 
-def _norm(width: int, wanted: bool) -> nn.Module:
-    return RMSNorm(width) if wanted else nn.Identity()
+def _norm(config: TransformerConfig, wanted: bool) -> nn.Module:
+    return RMSNorm(config.model_width, config.norm_epsilon) if wanted else nn.Identity()
 
 
 def _encoding(layer: LayerEncoding, position: str) -> Encoding:

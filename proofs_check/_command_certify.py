@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ from theory import (
     certify_strings,
     require_at_least,
     spell,
+    spelled,
     tree_size,
 )
 
@@ -61,9 +63,10 @@ class Outcome:
     Attributes:
         status: of the claim about all lengths up to max_length.
         worst: the counterexample, or the step with the least logit difference found.
-        thresholds: by case, one logit difference a head, for the certificate; empty where none are needed.
+        thresholds: by case, one logit difference a head, exact, for the certificate; empty where none are needed.
         bounded_to: lengths up to it are proved by the thresholds (or, with none, by the least sums themselves).
         trees: proofs by branching of the lengths from there to proved_to.
+        unit: the numbers of the trees' leaves are in units of 2^(unit - 44).
         odds: the sum of the competitors' odds at the worst step, if that is what refutes `half`.
         search: what --find-limit found, if it was asked for.
         replay: of the string shown, if it is a counterexample.
@@ -76,9 +79,10 @@ class Outcome:
     margin_below: float | None
     fails_at: int | None
     proved_to: int
-    thresholds: dict[StepCase, list[float]]
+    thresholds: dict[StepCase, list[Fraction]]
     bounded_to: int
     trees: dict[Place, Tree]
+    unit: int
     odds: float | None
     method: str
     remark: str = ""
@@ -128,15 +132,22 @@ def certify_command(
         model = one_layer_model(subject.model, subject.template)
         outcome = decide(subject, model, max_length, criterion, cap if find_limit else None, tick)
     seconds = time.perf_counter() - start
-    certificate = None
+    if not as_json:
+        # Before anything is saved: a full disk must not cost the verdict.
+        _print(subject, outcome, max_length, seconds)
+    certificate, failed = None, None
     if out is not None:
-        with output_directory(out) as directory:
-            certificate = write_outcome(directory, subject, outcome, max_length, criterion)
-    document = outcome_document(subject, outcome, max_length, criterion, seconds, certificate)
+        try:
+            with output_directory(out) as directory:
+                certificate = write_outcome(directory, subject, outcome, max_length, criterion)
+        except (OSError, InputError) as error:
+            failed = error
     if as_json:
-        print_json(document)
-    else:
-        _print(subject, outcome, document)
+        print_json(outcome_document(subject, outcome, max_length, criterion, seconds, certificate))
+    elif certificate is not None:
+        click.echo(f"Certificate: {certificate['file']}.")
+    if failed is not None:
+        raise failed
     ctx.exit(3 if outcome.status == "UNDECIDED" else 0)
 
 
@@ -163,7 +174,7 @@ def _decided(model: OneLayerModel, max_length: int, criterion: str, tick: Callab
     found = certify_strings(model, max_length, tick)
     return Outcome(
         found.status, found.worst, found.margin, found.margin_below, found.fails_at, found.proved_to, {},
-        found.proved_to, {}, None, _method(found),
+        found.proved_to, {}, 0, None, _method(found),
     )  # fmt: skip
 
 
@@ -177,7 +188,7 @@ def _of_half(found: CertifiedHalf) -> Outcome:
     below = found.argmax.margin_below if found.status == "PROVED" else None
     return Outcome(
         found.status, found.worst, found.worst.ratio, below, found.fails_at, found.proved_to, thresholds,
-        found.bounded_to, found.trees, found.odds, _method(found.argmax), remark,
+        found.bounded_to, found.trees, found.unit, found.odds, _method(found.argmax), remark,
     )  # fmt: skip
 
 
@@ -185,7 +196,7 @@ def _of_heads(found: CertifiedHeads) -> Outcome:
     thresholds = {case: list(values) for case, values in found.thresholds.items()}
     return Outcome(
         found.status, found.worst, found.worst.ratio, found.margin_below, found.fails_at, found.proved_to, thresholds,
-        found.bounded_to, found.trees, None, "float+bound", found.remark,
+        found.bounded_to, found.trees, found.unit, None, "float+bound", found.remark,
     )  # fmt: skip
 
 
@@ -194,7 +205,7 @@ def _replayed(subject: Subject, model: OneLayerModel, found: Outcome) -> Outcome
     if found.status != "REFUTED":
         return found
     worst, error = found.worst, replay_error(model, 2 * found.worst.length)
-    replay = replay_step(subject.model, subject.template, worst.string, worst.step, worst.ratio, error, found.odds)
+    replay = replay_step(subject.model, subject.template, worst.string, worst.step, worst.difference, error, found.odds)
     return replace(found, replay=replay)
 
 
@@ -232,6 +243,7 @@ def write_outcome(
         else:
             kind = "one-layer-branching"
             evidence |= {"bounded_to": outcome.bounded_to, "trees": trees_document(outcome.trees)}
+            evidence["unit"] = outcome.unit
     verdict = write_certificate(directory / name, kind, inputs, evidence, claim)
     return {"file": name, "statement": verdict.statement}
 
@@ -256,14 +268,14 @@ def _preorder(tree: Tree) -> Iterator[Any]:
     yield from _preorder(tree.one)
 
 
-def _threshold(case: StepCase, values: list[float]) -> dict[str, Any]:
-    """A threshold, rounded down to a multiple of 2^-50."""
+def _threshold(case: StepCase, values: list[Fraction]) -> dict[str, Any]:
+    """A threshold, exact."""
     return {
         "query": case.query,
         "first": case.first,
         "symbol": case.symbol,
         "competitor": case.competitor,
-        "heads": [f"{int(np.floor(value * 2.0**50))}/{2**50}" for value in values],
+        "heads": [f"{value.numerator}/{value.denominator}" for value in values],
     }
 
 
@@ -288,7 +300,7 @@ def outcome_document(
         "max_length": max_length,
         "criterion": criterion,
         "strings": number_of_strings(max_length),
-        "margin": outcome.margin,
+        "margin": number(outcome.worst.difference),
         "margin_below": outcome.margin_below,
         "worst": worst_document(subject, outcome.worst),
         "proved_to": outcome.proved_to,
@@ -311,11 +323,24 @@ def _counterexample(subject: Subject, found: Outcome) -> dict[str, Any] | None:
     if found.status != "REFUTED":
         return None
     worst = worst_document(subject, found.worst)
-    return {**worst, "difference": found.margin, "odds": found.odds, "replay": _replay_document(found.replay)}
+    return {
+        **worst,
+        "difference": number(found.worst.difference),
+        "odds": found.odds,
+        "replay": _replay_document(found.replay),
+    }
 
 
 def _replay_document(replay: Replay | None) -> dict[str, Any] | None:
-    return None if replay is None else {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason}
+    if replay is None:
+        return None
+    stored = {"dtype": replay.stored_dtype, "wrong": replay.stored_wrong} if replay.stored_dtype else None
+    return {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason, "as_stored": stored}
+
+
+def number(value: Fraction) -> float | str:
+    """A rational as a JSON number, or as text where a float has not the range: it is never 0 unless the rational is."""
+    return float(value) if value == 0 or 2.0**-1022 <= abs(value) < 2.0**1023 else spelled(value, 12)
 
 
 def number_of_strings(max_length: int) -> str:
@@ -348,18 +373,22 @@ def described(string: Int64[np.ndarray, " n"]) -> str:
     return f"{len(string)} symbols in {len(runs_of(string)[1])} runs"
 
 
-def _print(subject: Subject, outcome: Outcome, document: dict[str, Any]) -> None:
-    count = document["strings"] if len(document["strings"]) <= 30 else f"2^{document['max_length'] + 1} - 2"
-    everything = f"every one of the {count} binary strings of length 1 to {document['max_length']}"
-    worst = document["worst"]
+def _print(subject: Subject, outcome: Outcome, max_length: int, seconds: float) -> None:
+    count = number_of_strings(max_length) if max_length < 90 else f"2^{max_length + 1} - 2"
+    everything = f"every one of the {count} binary strings of length 1 to {max_length}"
+    worst = worst_document(subject, outcome.worst)
     where = f"step {worst['step']} of length {worst['length']} (query {worst['query']}, {worst['symbol']} against "
     where += f"{worst['competitor']})"
     if outcome.status == "PROVED":
         click.echo(f"PROVED: {everything} is copied.")
-        click.echo(f"Least logit difference {outcome.margin:.6g}, at {where}.")
+        below = outcome.margin_below
+        proved = f" (proved: above {below:.6g})" if below else ""
+        click.echo(f"Least logit difference found: {spelled(outcome.worst.difference)}{proved}, at {where}.")
     elif outcome.status == "REFUTED":
         click.echo(f"REFUTED: not {everything} is copied; every one of length <= {outcome.proved_to} is.")
-        click.echo(f"Counterexample: {worst['description']}; logit difference {outcome.margin:.6g} at {where}.")
+        click.echo(
+            f"Counterexample: {worst['description']}; logit difference {spelled(outcome.worst.difference)} at {where}."
+        )
         _print_replay(outcome)
     else:
         click.echo(f"UNDECIDED whether {everything} is copied; every one of length <= {outcome.proved_to} is.")
@@ -369,8 +398,7 @@ def _print(subject: Subject, outcome: Outcome, document: dict[str, Any]) -> None
             _print_replay(outcome.search)
     if outcome.remark:
         click.echo(f"Remark: {outcome.remark}.")
-    kept = f" Certificate: {document['certificate']}." if document["certificate"] else ""
-    click.echo(f"Label: new. Method: {outcome.method}. {document['seconds']} s.{kept}")
+    click.echo(f"Label: new. Method: {outcome.method}. {seconds:.3f} s.")
 
 
 def _print_limit(search: Outcome) -> None:
@@ -386,6 +414,11 @@ def _print_limit(search: Outcome) -> None:
 
 def _print_replay(outcome: Outcome) -> None:
     replay = outcome.replay
-    if replay is not None:
-        answer = "the model gets that step " + ("wrong" if replay.wrong else "right")
-        click.echo(f"Replayed in torch, float64: {answer if replay.ran else replay.reason}.")
+    if replay is None:
+        return
+    answers = {True: "the model gets that step wrong", False: "the model gets that step right", None: "no numbers"}
+    if replay.stored_dtype:
+        click.echo(f"Replayed in torch, as stored ({replay.stored_dtype}): {answers[replay.stored_wrong]}.")
+    click.echo(f"Replayed in torch, float64: {answers[replay.wrong] if replay.ran else replay.reason}.")
+    if replay.ran and replay.stored_dtype and replay.wrong != replay.stored_wrong:
+        click.echo("The two differ: the verdict is about real arithmetic with the stored weights, not about that run.")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from constructions import load_grid_copier
-from constructions.one_layer import require_covered, template_of
+from constructions.one_layer import epsilon_of, require_covered, template_of
 from engine import (
     AutoGridRoPE,
     CopySource,
@@ -22,7 +22,7 @@ from engine import (
     load_weights,
     save_weights,
 )
-from theory import BasePower, CopyTask, Frequency, InputError, Radian, Template, Turn
+from theory import BasePower, CopyTask, Frequency, InputError, Radian, Template, Turn, exact_middle
 
 CONSTRUCTION = "one-layer"
 
@@ -124,18 +124,18 @@ def _metadata(model: Transformer, template: Template) -> dict[str, Any]:
         "sub_norm": config.sub_norm,
         "score_scale": str(Fraction(attention.score_scale)),
         "slopes": [str(Fraction(slope)) for slope in encoding.slopes],
-        "epsilon": str(_epsilon(model)),
+        "attention_epsilon": _epsilon(model.block(0).norm),
+        "final_epsilon": _epsilon(model.norm),
+        "sub_norm_epsilon": "0" if config.sub_norm else None,
+        "rotary_layout": "interleaved",
         "row": [_spelled(frequency) for frequency in row],
         "column": [_spelled(frequency) for frequency in column],
     }
 
 
-def _epsilon(model: Transformer) -> Fraction:
-    norms = [norm for norm in (model.block(0).norm, model.norm) if isinstance(norm, nn.RMSNorm)]
-    found = {torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps for norm in norms}
-    if len(found) > 1:
-        raise InputError("epsilon", ", ".join(map(str, sorted(found))), "the same in both norms")
-    return Fraction(found.pop()) if found else Fraction(0)
+def _epsilon(norm: nn.Module) -> str | None:
+    """The epsilon that a norm is stored with, exact; None where there is no norm."""
+    return str(exact_middle(epsilon_of(norm))) if isinstance(norm, nn.RMSNorm) else None
 
 
 def _spelled(frequency: Frequency) -> dict[str, str]:

@@ -106,7 +106,7 @@ def test_weights_in_floats_are_within_their_bound_of_the_balls(seed: int) -> Non
         with working_precision(256):
             balls = BallKernels(model.frequencies, model.heads[0]).scores(query, key, -1, span)
         highest = max(range(len(balls)), key=lambda k: float(balls[k].mid()))
-        rounded = kernels.weights(key, -1, span)
+        rounded = kernels.weights(key, -1, span).value
         with working_precision(256):
             off = [
                 abs(float(arb(float(w)) / arb(float(rounded[highest])) / (b - balls[highest]).exp() - 1))
@@ -119,18 +119,18 @@ def test_weights_in_floats_are_within_their_bound_of_the_balls(seed: int) -> Non
 @pytest.mark.parametrize("seed", [3, 4])
 def test_least_numerators_in_floats_are_within_their_bound_of_the_balls(seed: int) -> None:
     sample = copying_sample(seed, noise=0.2)
-    decider = Decider(one_layer_model(sample.model, sample.template), 60)
+    decider = Decider(one_layer_model(sample.model, sample.template).in_units(), 60)
     for view, case in decider.questions(60):
         votes = decider.zero[case]
-        floats = least_numerators(view.family, case.symbol, votes.value, FLOATS)
+        floats = least_numerators(view.family, case.symbol, votes, FLOATS)
         with working_precision(256):
             balls = least_numerators(view.balls(60, 256), case.symbol, decider.votes[case], BALLS)
         # Floats leave out a common factor; the first weight of the wanted key tells it.
         with working_precision(256):
-            factor = view.balls(60, 256).target[case.symbol][0] / arb(float(view.family.target[case.symbol][0]))
+            factor = view.balls(60, 256).target[case.symbol][0] / arb(float(view.family.target[case.symbol].value[0]))
             for one, other in zip(floats, balls, strict=True):
-                off = [abs(float(exact / factor - arb(float(x)))) for x, exact in zip(one, other, strict=True)]
-                assert max(off) <= 2 * view.error(votes)
+                off = [abs(float(exact / factor - arb(float(x)))) for x, exact in zip(one.value, other, strict=True)]
+                assert max(off) <= 2 * one.error
                 assert max(off) > 0
 
 
@@ -411,7 +411,7 @@ def test_counterexamples_are_wrong_in_the_torch_model() -> None:
             continue
         worst = found.worst
         error = replay_error(model, 2 * worst.length)
-        replay = replay_step(sample.model, sample.template, worst.string, worst.step, worst.ratio, error)
+        replay = replay_step(sample.model, sample.template, worst.string, worst.step, worst.difference, error)
         ran, skipped = ran + replay.ran, skipped + (not replay.ran)
         assert replay.wrong is (True if replay.ran else None)
     assert ran >= 20

@@ -87,7 +87,7 @@ def plain_angles(kind: str, width: int, index: int, place: tuple[float, float], 
 
 
 def plain_rms(x: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    return x / math.sqrt((x * x).mean() + np.finfo(np.float64).eps) * gain
+    return x / math.sqrt((x * x).mean() + 2.0**-23) * gain
 
 
 def plain_run(config: ModelConfig, model: Transformer, tokens: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -492,7 +492,7 @@ class Bounded:
     def normed(self, gain: np.ndarray) -> "Bounded":
         """x / rms(x) g, rms with epsilon inside: 1-Lipschitz in the root mean square of the change of x."""
         width = self.value.shape[-1]
-        eps = np.finfo(np.float32).eps
+        eps = 2.0**-23
         rms = np.sqrt((self.value**2).mean(-1, keepdims=True) + eps)
         change = np.sqrt((self.error**2).mean(-1, keepdims=True))
         assert (change < rms / 2).all()
@@ -578,13 +578,29 @@ def test_padding_changes_no_logit_beyond_the_rounding_bound(encoding: str, paddi
 # The parts around: norm, parameter groups, seeds, configurations.
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("epsilon", [0.0, 2.0**-23, 1e-5, 1.0])
+def test_the_norm_has_one_answer(dtype: torch.dtype, epsilon: float) -> None:
+    """With a gradient and without, in every dtype, the epsilon is the one that was given; a cast leaves it alone."""
+    norm = RMSNorm(4, epsilon).to(dtype)
+    x = torch.full((1, 4), 0.03125, dtype=dtype)
+    wanted = 0.03125 / math.sqrt(0.03125**2 + epsilon)
+    unit = torch.finfo(dtype).eps
+    for answer in (norm(x), norm(x.clone().requires_grad_())):
+        # Squares, their mean, a root and two products: each rounds once, in float32 at least; then the dtype does.
+        assert abs(answer.double() - wanted).max() <= wanted * 16 * max(unit, 2.0**-23)
+    assert norm.to(torch.float64).eps == epsilon
+    with pytest.raises(InputError, match="norm_epsilon"):
+        RMSNorm(4, -1.0)
+
+
 def test_the_norm_and_its_gradient_are_torchs() -> None:
     torch.manual_seed(0)
     norm = RMSNorm(7).double()
     with torch.no_grad():
         norm.weight.copy_(torch.randn(7))
     x = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
-    reference = torch.nn.functional.rms_norm(x, (7,), norm.weight)
+    reference = torch.nn.functional.rms_norm(x, (7,), norm.weight, 2.0**-23)
     torch.testing.assert_close(norm(x), reference, rtol=1e-14, atol=1e-14)
     cotangent = torch.randn(2, 3, 7, dtype=torch.float64)
     for got, wanted in zip(

@@ -47,7 +47,7 @@ def plain_forward(model: Transformer, tokens: list[int]) -> np.ndarray:
         row, column = (row + 1, 0) if token == model.newline else (row, column + 1)
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
-        return x / np.sqrt((x**2).mean() + np.finfo(np.float64).eps) * state[name]
+        return x / np.sqrt((x**2).mean() + 2.0**-23) * state[name]
 
     def turn(v: np.ndarray, layer: int, position: tuple[int, int]) -> np.ndarray:
         f = model.frequencies[layer]

@@ -12,6 +12,7 @@ from theory._balls import float_above as float_above
 from theory._balls import float_below as float_below
 from theory._balls import integer_floor as integer_floor
 from theory._balls import require_width as require_width
+from theory._balls import total as total
 from theory._balls import working_precision as working_precision
 from theory._branching import LEAF_BITS as LEAF_BITS
 from theory._branching import Leaf as Leaf
@@ -161,6 +162,9 @@ from theory._relations import RelationName as RelationName
 from theory._relations import relation_named as relation_named
 from theory._resonances import columns_below as columns_below
 from theory._resonances import resonance_columns_exact as resonance_columns_exact
+from theory._rounded import exact_middle as exact_middle
+from theory._rounded import nearest_float as nearest_float
+from theory._rounded import spelled as spelled
 from theory._separation import SeparationBasis as SeparationBasis
 from theory._separation import SeparationCertifier as SeparationCertifier
 from theory._separation import certify_length as certify_length

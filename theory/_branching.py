@@ -10,13 +10,10 @@ With every symbol fixed the bound is the value itself, so only the budget, or a 
 2^-44, and these numbers must settle the question by themselves. A leaf with no numbers is a single string, every symbol
 of it fixed, that balls have decided: so margins below the rounding of floats.
 
-*Rounding* (float+bound). N/D is a mean of votes; weights known to a relative error k, sums of at most m terms
-included, leave it with an error of at most `2 k / (1 - k)` times the largest vote, k = kappa + (m + 4) u. The code
-doubles that. But Dinkelbach's iteration may end too early: where one string has a much larger D than another, the
-rounding of its ratio alone hides the other. So a number tau is claimed only if the sum over the symbols of the least
-`w (a - tau - 1.5 k (|a| + |tau|) - 2 r)` is positive, r the radius of the vote a: what is taken off each term covers
-its own errors and its part in those of the sum, so that N - tau D is positive for every string.
-Weights below 2^-850 may have been replaced by 0; where the sum of the fixed weights is below 2^-600 nothing is claimed.
+*Rounding* (float+bound). Dinkelbach's iteration only suggests a number tau: where one string has a much larger D than
+another, the rounding of its ratio alone can hide the other. A number is claimed only if the least `N - tau D`, a sum of
+`Rounded` terms that carry their own bound, exceeds that bound. Where the fixed weights add up to less than 2^-600
+nothing is claimed.
 """
 
 from __future__ import annotations
@@ -30,20 +27,19 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64, Int64
 
-from theory._certify_one_layer import View
-from theory._float_exp import UNIT_ROUNDOFF
-from theory._worst_case import Series, float_votes
+from theory._certify_one_layer import LEAST_DENOMINATOR, MOST_ROUNDS, View
+from theory._rounded import Rounded, chosen, joined, minimum
+from theory._worst_case import float_votes
 
 #: Leaves hold bounds in units of 2^-LEAF_BITS.
 LEAF_BITS = 44
-
-#: Below this sum of fixed weights underflows could matter.
-LEAST_DENOMINATOR = 2.0**-600
 
 #: Most single flips in one local search.
 MOST_FLIPS = 200
 
 Choice = Int64[np.ndarray, " free"]
+
+Numbers = Float64[np.ndarray, " _"]
 
 
 @dataclass(frozen=True)
@@ -104,30 +100,32 @@ class Ratio:
     """One ratio N/D at one step of one length, in float64.
 
     Attributes:
-        weights: of the free symbols, [symbol, place].
-        votes: of 0 and 1.
+        free: weights of the free symbols, were they 0 and were they 1.
+        weights: the same as plain numbers, [symbol, place].
+        votes: of 0 and 1, plain numbers.
+        fixed: by token, the weight of everything that stands there whatever the free symbols are: one entry.
         numerator, denominator: what the symbols and tokens that are fixed by the step add to N and D.
-        relative: bound of the relative error of weights and their sums.
-        error: what the ratio may be off by.
+        relative: bound of the relative error of sums of weights, for what is not claimed and for shares.
+        error: about what the ratio may be off by; infinite where floats say too little.
     """
 
     def __init__(self, view: View, symbol: int, votes: Mapping[int, arb], length: int, step: int) -> None:
         family = view.family
         before, after = max(0, step - 2), length - step
-        sides = [np.concatenate([family.before[x][:before], family.after[x][:after]]) for x in (0, 1)]
-        self.weights: Series = np.stack(sides)
+        zero, one = (joined([family.before[x][:before], family.after[x][:after]]).anew() for x in (0, 1))
+        self.free = zero, one
+        self.weights: Numbers = np.stack([zero.value, one.value])
+        self._exact, self._data = votes, family.data
         rounded = float_votes(votes)
-        self.votes = np.array([rounded.value[token] for token in family.data])
-        self.radii = np.array([rounded.radius[token] for token in family.data])
+        self.votes = np.array([rounded[token].value for token in family.data])
         self.fixed = fixed_weights(view, symbol, length, step)
-        self._worth = [(weight, rounded.value[token], rounded.radius[token]) for token, weight in self.fixed.items()]
-        self.denominator = float(sum(self.fixed.values()))
-        self.numerator = float(sum(weight * rounded.value[token] for token, weight in self.fixed.items()))
-        terms = 2 * length + len(family.steps) + len(family.rests) + 16
-        self.relative = view.kernels.error + (terms + 4) * UNIT_ROUNDOFF
-        largest = max(abs(value) for value in rounded.value.values())
-        self.error = 4 * self.relative * largest + 2 * max(rounded.radius.values())
-        if not self.denominator > LEAST_DENOMINATOR:
+        self.denominator = sum(float(weight.value[0]) for weight in self.fixed.values())
+        self.numerator = sum(float(weight.value[0]) * rounded[token].value for token, weight in self.fixed.items())
+        sums = joined([zero, one, *self.fixed.values()]).total()
+        self.relative = sums.relative
+        largest = max(abs(vote.value) for vote in rounded.values())
+        self.error = 4 * self.relative * largest + 2 * max(vote.radius for vote in rounded.values())
+        if not (self.denominator > LEAST_DENOMINATOR and isfinite(sums.error)):
             self.error = inf
 
     def value(self, choice: Choice) -> float:
@@ -136,7 +134,7 @@ class Ratio:
         numerator = self.numerator + float((weights * self.votes[choice]).sum())
         return numerator / max(self.denominator + float(weights.sum()), LEAST_DENOMINATOR)
 
-    def after_flips(self, choice: Choice) -> tuple[Series, Series]:
+    def after_flips(self, choice: Choice) -> tuple[Numbers, Numbers]:
         """N and D after each single flip."""
         places = np.arange(choice.size)
         here, there = self.weights[choice, places], self.weights[1 - choice, places]
@@ -147,12 +145,12 @@ class Ratio:
         return numerator, np.maximum(self.denominator + here.sum() + there - here, least)
 
     def least(self, fixed: Choice) -> tuple[float, Choice]:
-        """The least ratio over the symbols not fixed (-1), by Dinkelbach, and where it is attained."""
+        """The least ratio over the symbols not fixed (-1), by Dinkelbach, and where it is attained: a suggestion."""
         ratio = inf
         choice = best = np.where(fixed < 0, 0, fixed)
-        while isfinite(self.error):
+        for _ in range(MOST_ROUNDS if isfinite(self.error) else 0):
             value = self.value(choice)
-            if value >= ratio:
+            if not value < ratio:
                 break
             ratio, best = value, choice
             zero, one = (self.weights[x] * (self.votes[x] - ratio) for x in (0, 1))
@@ -172,31 +170,29 @@ class Ratio:
 
     def _exceeded(self, threshold: float, fixed: Choice) -> bool:
         """Is N - threshold D positive for all strings with these symbols, whatever rounding did?"""
-        slack = 1.5 * self.relative
-        zero, one = (
-            self.weights[x] * (vote - threshold - slack * (abs(vote) + abs(threshold)) - 2 * self.radii[x])
-            for x, vote in enumerate(self.votes)
-        )
-        free = np.where(fixed < 0, np.minimum(zero, one), np.where(fixed == 1, one, zero))
-        constant = sum(
-            weight * (vote - threshold - slack * (abs(vote) + abs(threshold)) - 2 * radius)
-            for weight, vote, radius in self._worth
-        )
-        return constant + float(free.sum()) > 0
+        votes = float_votes(self._exact, threshold)
+        zero, one = (weights * votes[token] for weights, token in zip(self.free, self._data, strict=True))
+        free = minimum(zero, one)
+        known = fixed >= 0
+        free = chosen(known, free, chosen(fixed == 1, zero, one))
+        least = joined([free, *(weight * votes[token] for token, weight in self.fixed.items())]).total()
+        return bool(least.value[0] > least.error)
 
 
-def fixed_weights(view: View, symbol: int, length: int, step: int) -> dict[int, float]:
-    """By token, the weight of everything that stands there whatever the free symbols are."""
+def fixed_weights(view: View, symbol: int, length: int, step: int) -> dict[int, Rounded]:
+    """By token, the weight of everything that stands there whatever the free symbols are: one entry each."""
     family, geometry = view.family, view.geometry
     rest, index = length - step, step - geometry.least_step
-    parts = [(family.data[symbol], family.target[symbol][rest if geometry.reverse else 0])]
-    parts += [(token, along[index]) for token, along in family.steps.items()]
-    parts += [(token, along[rest]) for token, along in family.rests.items()]
+    at = rest if geometry.reverse else 0
+    parts = [(family.data[symbol], family.target[symbol][at : at + 1])]
+    parts += [(token, along[index : index + 1]) for token, along in family.steps.items()]
+    parts += [(token, along[rest : rest + 1]) for token, along in family.rests.items()]
     if family.previous is not None:
         parts.append((geometry.query, family.previous))
-    result: dict[int, float] = {}
+    result: dict[int, Rounded] = {}
     for token, weight in parts:
-        result[token] = result.get(token, 0.0) + float(weight)
+        weight = weight.anew()
+        result[token] = result[token] + weight if token in result else weight
     return result
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -27,15 +28,15 @@ from flint import arb
 from jaxtyping import Float64
 
 from theory._balls import ball, total, working_precision
-from theory._branching import LEAF_BITS, Budget, Choice, Question, Ratio, Tree
+from theory._branching import LEAF_BITS, Budget, Choice, Numbers, Question, Ratio, Tree
 from theory._certify_heads import (
     LONGEST_BALL_STRING,
     NODES,
-    VACUOUS,
     Place,
     branch_on_lengths,
     furthest,
     least_ratio,
+    vacuous,
 )
 from theory._certify_one_layer import (
     Certified,
@@ -46,13 +47,15 @@ from theory._certify_one_layer import (
     WorstStep,
     certify_strings,
     kernels_for,
+    require_consistent,
     step_weights,
 )
 from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
-from theory._worst_case import Geometry, Series, first_step, later_steps, needed_spans
+from theory._rounded import exact_middle, joined, nearest_float
+from theory._worst_case import Geometry, first_step, later_steps, needed_spans
 
-#: Precision of odds.
-ODDS_PRECISION = 128
+#: Precision of odds, and what is told of larger ones.
+ODDS_PRECISION, MOST_ODDS = 128, Fraction(2) ** 2000
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class CertifiedHalf:
         bounded_to: the part of it that the thresholds prove.
         thresholds: for each case a logit difference that all strings of lengths up to `bounded_to` exceed.
         trees: proofs of all steps of the lengths from there to `proved_to`.
+        unit: the numbers of the trees' leaves are in units of 2^(unit - 44).
         competing: an upper bound of the largest sum of odds up to `bounded_to`; None with two outputs, or if that is 0.
         remark: how it was decided.
     """
@@ -80,10 +84,18 @@ class CertifiedHalf:
     fails_at: int | None
     proved_to: int
     bounded_to: int
-    thresholds: dict[StepCase, float]
+    thresholds: dict[StepCase, Fraction]
     trees: dict[Place, Tree]
+    unit: int
     competing: float | None
     remark: str
+
+    def __post_init__(self) -> None:
+        """ArithmeticError if the verdict contradicts what is shown beside it."""
+        if self.odds is None:
+            require_consistent(self.status, self.worst, self.fails_at)
+        elif self.status != "REFUTED" or not self.odds >= 1 or self.worst.length != self.fails_at:
+            raise ArithmeticError(f"{self.status} with odds of {self.odds} at length {self.worst.length}")
 
     @property
     def limit(self) -> int | None:
@@ -108,7 +120,7 @@ def certify_half(model: OneLayerModel, max_length: int, tick: Tick = lambda: Non
     """
     argmax = certify_strings(model, max_length, tick)
     reach = argmax.proved_to
-    search = _Search(model, reach, argmax, Budget(nodes), tick)
+    search = _Search(model.in_units(), reach, argmax, Budget(nodes), tick)
     if model.outputs == 2:
         if argmax.status == "PROVED":
             search.bound_all()
@@ -149,12 +161,14 @@ class _Search:
 
     def result(self, status: Status, proved: int, fails: int | None, remark: str) -> CertifiedHalf:
         """The decision in one object."""
-        worst, odds = self.argmax.worst, None
+        worst, odds, unit = self.argmax.worst, None, self.model.unit
         if self.refuted is not None:
-            worst, odds = self.refuted, self.odds
-        bounded = self._bounded
+            worst, odds = self.refuted.in_logits(unit), self.odds
+        thresholds: dict[StepCase, Fraction] = {}
+        if self._bounded:
+            thresholds = {case: Fraction(value) * Fraction(2) ** unit for case, value in self.thresholds.items()}
         return CertifiedHalf(
-            self.argmax, status, worst, odds, fails, proved, bounded, self.thresholds if bounded else {}, self.trees,
+            self.argmax, status, worst, odds, fails, proved, self._bounded, thresholds, self.trees, unit,
             self.competing, remark,
         )  # fmt: skip
 
@@ -184,7 +198,7 @@ class _Search:
         """An upper bound of the sum of odds up to `last`, if it is below 1; the thresholds are kept."""
         for case in cases:
             seen = case.first or last > 1
-            self.thresholds[case] = self.decider.threshold(case, self.argmax, last) if seen else VACUOUS
+            self.thresholds[case] = self.decider.threshold(case, self.argmax, last) if seen else vacuous(self.model)
         if self.model.outputs == 2:
             return 0.0
         with working_precision(ODDS_PRECISION):
@@ -248,7 +262,7 @@ class _Search:
         if (question.value(choice) > 1e-6 and not surely) or question.length > LONGEST_BALL_STRING:
             return None
         string, length, step = question.string(choice), question.length, question.step
-        found = WorstStep(length, step, question.cases[0], string, 0.0)
+        found = WorstStep(length, step, question.cases[0], string, Fraction(0))
         weights = step_weights(self.model, question.view.geometry, found)
         with working_precision(MODEL_PRECISION):
             denominator = total(weights.values())
@@ -263,10 +277,11 @@ class _Search:
             odds = total((-factor * difference).exp() for difference in differences)
             right = True if odds < 1 else False if odds >= 1 else None
         if right is False and (self.refuted is None or length < self.refuted.length):
-            nearest = min(range(len(differences)), key=lambda k: float(differences[k].mid()))
-            ratio = float(differences[nearest].mid())
-            self.refuted = WorstStep(length, step, question.cases[nearest], string, ratio)
-            self.odds = float(odds.mid())
+            found_differences = [exact_middle(difference) for difference in differences]
+            nearest = min(range(len(differences)), key=lambda k: found_differences[k])
+            self.refuted = WorstStep(length, step, question.cases[nearest], string, found_differences[nearest])
+            # Odds beyond the floats are told as the largest of them.
+            self.odds = max(1.0, nearest_float(exact_middle(odds))) if odds.is_finite() else nearest_float(MOST_ODDS)
         return right
 
     def factor(self, query: int, shares: Mapping[int, arb]) -> arb | None:
@@ -274,7 +289,9 @@ class _Search:
         if self.model.norm is not None:
             everyone = {token: shares.get(token, arb(0)) for token in self.model.template.tokens}
             return self.model.norm.factor(query, everyone)
-        return arb(1) if self.model.least_scale == 1 else None
+        # Without norms after attention the factor is that of the unit alone.
+        unit = arb((1, self.model.unit))
+        return unit if self.model.least_scale == unit else None
 
 
 class _Odds(Question):
@@ -288,24 +305,29 @@ class _Odds(Question):
         model = search.model
         self.tokens = model.template.tokens
         data = view.family.data
-        self._fixed = np.array([ratios[0].fixed.get(token, 0.0) for token in self.tokens])
+        fixed = ratios[0].fixed
+        self._fixed = np.array([float(fixed[x].value[0]) if x in fixed else 0.0 for x in self.tokens])
+        # Of any sum of these weights: each is off by so much, and passes through at most as many additions.
+        self._relative = joined([*ratios[0].free, *fixed.values()]).total().relative
         self._data = [self.tokens.index(token) for token in data]
         self._gram = None
-        self._scale = float(model.least_scale.mid())
+        self._scale = nearest_float(exact_middle(model.least_scale))
         if model.norm is not None:
-            gram = model.norm.gram[view.geometry.query]
+            norm, gram = model.norm, model.norm.gram[view.geometry.query]
             self._gram = np.array([[float(gram[x, y].mid()) for y in self.tokens] for x in self.tokens])
-            self._width, self._epsilon = model.norm.width, float(model.norm.epsilon.mid())
+            self._width, self._epsilon = norm.width, float(norm.epsilon.mid())
+            self._unit = nearest_float(Fraction(2) ** norm.unit)
 
     def enough(self, bounds: tuple[int, ...], fixed: Choice) -> bool:
         """`sum of exp(-g bound) <= 1` with all bounds >= 0 and g a lower bound of the factor for these strings."""
         if min(bounds) < 0:
             return False
-        # Most leaves are far off or far inside: floats say which need not be asked in balls.
-        rough = np.array(bounds) * 2.0**-LEAF_BITS
-        largest = self._scale if self._gram is None else self._epsilon**-0.5 if self._epsilon > 0 else np.inf
-        if largest < np.inf and np.exp(-largest * rough).sum() > 1.001:
-            return False
+        # Most leaves are far off or far inside: floats say which need not be asked in balls. They prove nothing.
+        rough = np.array(bounds, dtype=float) * 2.0**-LEAF_BITS
+        with np.errstate(all="ignore"):
+            largest = self._scale if self._gram is None else self._unit * np.float64(self._epsilon) ** -0.5
+            if np.isfinite(largest) and np.exp(-largest * rough).sum() > 1.001:
+                return False
         with working_precision(ODDS_PRECISION):
             factor = self._least_factor(fixed)
             return bool(total((-factor * ball(bound) / 2**LEAF_BITS).exp() for bound in bounds) <= 1)
@@ -321,11 +343,11 @@ class _Odds(Question):
         for (x, y), z in gram.items():
             (low_x, high_x), (low_y, high_y) = shares[x], shares[y]
             square += (z * high_x * high_y).max(z * low_x * low_y)
-        return (square / norm.width + norm.epsilon).rsqrt().lower().max(model.least_scale)
+        return norm.of_square(square).lower().max(model.least_scale)
 
     def _shares(self, fixed: Choice) -> dict[int, tuple[arb, arb]]:
         """By token, the least and the largest share of attention that strings with these symbols can give it."""
-        weights, relative = self.ratios[0].weights, 4 * self.ratios[0].relative
+        weights, relative = self.ratios[0].weights, 4 * self._relative
         low, high = self._fixed.copy(), self._fixed.copy()
         for symbol, at in enumerate(self._data):
             low[at] += weights[symbol][fixed == symbol].sum()
@@ -345,14 +367,15 @@ class _Odds(Question):
         for symbol, at in enumerate(self._data):
             met[at] += weights[choice == symbol].sum()
         differences = np.array([ratio.value(choice) for ratio in self.ratios])
-        return float(1 - np.exp(-self._factors(met[:, None]) * differences).sum())
+        with np.errstate(all="ignore"):
+            return float(1 - np.exp(-self._factors(met[:, None]) * differences).sum())
 
-    def _factors(self, met: Float64[np.ndarray, "tokens strings"]) -> Series:
+    def _factors(self, met: Float64[np.ndarray, "tokens strings"]) -> Numbers:
         """The factor for the weights that tokens meet in some strings, or its bound where it is not known."""
         if self._gram is None:
             return np.full(met.shape[1], self._scale)
         square = np.einsum("xs,xy,ys->s", met, self._gram, met) / met.sum(0) ** 2
-        factor: Series = 1 / np.sqrt(np.maximum(square, 0.0) / self._width + self._epsilon)
+        factor: Numbers = self._unit / np.sqrt(np.maximum(square, 0.0) / self._width + self._epsilon)
         return factor
 
     def after_flips(self, choice: Choice) -> Float64[np.ndarray, " free"]:
@@ -364,10 +387,11 @@ class _Odds(Question):
         for symbol, at in enumerate(self._data):
             met[at] += here[choice == symbol].sum() + np.where(choice == symbol, -here, there)
         odds = np.zeros(choice.size)
-        factor = self._factors(met)
-        for ratio in self.ratios:
-            numerator, denominator = ratio.after_flips(choice)
-            odds += np.exp(-factor * numerator / denominator)
+        with np.errstate(all="ignore"):
+            factor = self._factors(met)
+            for ratio in self.ratios:
+                numerator, denominator = ratio.after_flips(choice)
+                odds += np.exp(-factor * numerator / denominator)
         return 1 - odds
 
     def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:

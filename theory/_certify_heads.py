@@ -16,7 +16,9 @@ as one only if balls say that its difference is at most 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +27,23 @@ from jaxtyping import Float64, Int64
 
 from theory._balls import ball, float_below, working_precision
 from theory._branching import LEAF_BITS, Budget, Choice, FoundError, Question, Ratio, StuckError, Tree
-from theory._certify_one_layer import Status, Tick, View, WorstStep, kernels_for, require_length, step_ratio
+from theory._certify_one_layer import (
+    LEAST_DENOMINATOR,
+    MOST_ROUNDS,
+    RATIO_PRECISIONS,
+    Status,
+    Tick,
+    View,
+    WorstStep,
+    kernels_for,
+    require_consistent,
+    require_length,
+    step_ratio,
+)
 from theory._errors import InputError
 from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
+from theory._rounded import exact_middle, float_at_most
 from theory._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
-
-#: Threshold of a step that no length up to the largest has.
-VACUOUS = 2.0**20
 
 #: Lengths are looked at one by one up to this, and so many nodes are spent in all.
 LONGEST_SEARCH, NODES = 40, 20_000
@@ -61,8 +73,9 @@ class CertifiedHeads:
         fails_at: the length of the counterexample, or None. Shorter ones may exist unless it is proved_to + 1.
         proved_to: all strings of all lengths up to it are proved to be copied.
         bounded_to: the part of it that the sum of bounds proves.
-        thresholds: for each case a number for each head that its ratios exceed at lengths up to `bounded_to`.
+        thresholds: for each case a number for each head, in logits, that its ratios exceed up to `bounded_to`.
         trees: proofs of all steps of the lengths from there to `proved_to`.
+        unit: the numbers of the trees' leaves are in units of 2^(unit - 44).
         remark: how it was decided.
     """
 
@@ -72,9 +85,14 @@ class CertifiedHeads:
     fails_at: int | None
     proved_to: int
     bounded_to: int
-    thresholds: dict[StepCase, tuple[float, ...]]
+    thresholds: dict[StepCase, tuple[Fraction, ...]]
     trees: dict[Place, Tree]
+    unit: int
     remark: str
+
+    def __post_init__(self) -> None:
+        """ArithmeticError if the verdict and the step shown contradict each other."""
+        require_consistent(self.status, self.worst, self.fails_at)
 
     @property
     def limit(self) -> int | None:
@@ -127,7 +145,7 @@ def certify_heads(
     separate = model.template.placement.separate
     if not separate and max_length > LONGEST_SEARCH:
         raise InputError("max_length", max_length, f"at most {LONGEST_SEARCH} with several heads in one row")
-    search = _Search(model, Budget(nodes))
+    search = _Search(model.in_units(), Budget(nodes))
     bounded = search.bound_all(max_length, tick) if separate else 0
     if bounded == max_length:
         return search.result("PROVED", bounded, "the sum of the heads' least ratios")
@@ -174,13 +192,17 @@ class _Search:
         worst = self.refuted or self.best
         if worst is None:
             raise ArithmeticError("no string was looked at")
-        below = None
+        scale, below = Fraction(2) ** self.model.unit, None
         if status == "PROVED" and self.bounded == proved:
             with working_precision(MODEL_PRECISION):
-                below = min(float_below(self._total(case, values)) for case, values in self.bounds.items())
+                least = min(float_below(self._total(case, values)) for case, values in self.bounds.items())
+            below = max(0.0, float_at_most(Fraction(least) * scale))
         fails = self.refuted.length if self.refuted is not None else None
-        thresholds = self.bounds if self.bounded else {}
-        return CertifiedHeads(status, worst, below, fails, proved, self.bounded, thresholds, self.trees, remark)
+        thresholds = {case: tuple(Fraction(value) * scale for value in values) for case, values in self.bounds.items()}
+        return CertifiedHeads(
+            status, worst.in_logits(self.model.unit), below, fails, proved, self.bounded,
+            thresholds if self.bounded else {}, self.trees, self.model.unit, remark,
+        )  # fmt: skip
 
     def _total(self, case: StepCase, bounds: tuple[float, ...]) -> arb:
         return self.direct[case] + sum((arb(value) for value in bounds), arb(0))
@@ -210,7 +232,7 @@ class _Search:
             tick()
         for case in self.model.cases():
             # At length 1 no later step exists; any threshold is exceeded there.
-            self.bounds.setdefault(case, (VACUOUS,) * len(self.heads))
+            self.bounds.setdefault(case, (vacuous(self.model),) * len(self.heads))
         self.bounded = reached
         return reached
 
@@ -222,7 +244,7 @@ class _Search:
         least = views[0].geometry.least_step
         reached = furthest(lambda n: n < least or self._bounded(views, case, n, look=False), last - 1)
         if reached < least:
-            self.bounds[case] = (VACUOUS,) * len(self.heads)
+            self.bounds[case] = (vacuous(self.model),) * len(self.heads)
         else:
             self._bounded(views, case, reached, look=False)
         return reached
@@ -251,19 +273,26 @@ class _Search:
         """Is the difference of a string positive? Remembered if it certainly is not, or if it is the least so far."""
         value = question.value(choice)
         string, length, step = question.string(choice), question.length, question.step
-        found, right = WorstStep(length, step, question.case, string, value), None
-        if (surely or value <= question.error) and length <= LONGEST_BALL_STRING:
-            geometry = question.view.geometry
-            parts = [step_ratio(self.model, geometry, found, self.votes[question.case][h], h) for h in self.heads]
-            with working_precision(MODEL_PRECISION):
-                difference: arb = self.direct[question.case] + sum(parts, arb(0))
-            found = WorstStep(length, step, question.case, string, float(difference.mid()))
-            right = True if difference > 0 else False if difference <= 0 else None
+        found, right = WorstStep(length, step, question.case, string, Fraction(value if isfinite(value) else 0)), None
+        if (surely or not value > question.error) and length <= LONGEST_BALL_STRING:
+            difference, right = self._difference(question, found)
+            found = replace(found, difference=difference)
         if right is False and (self.refuted is None or length < self.refuted.length):
             self.refuted = found
-        if right is not False and (self.best is None or found.ratio < self.best.ratio):
+        if right is not False and (self.best is None or found.difference < self.best.difference):
             self.best = found
         return right
+
+    def _difference(self, question: _Sum, step: WorstStep) -> tuple[Fraction, bool | None]:
+        """The logit difference of a string from balls, and whether it is positive; 0 and None if balls don't tell."""
+        geometry, votes = question.view.geometry, self.votes[question.case]
+        for precision in RATIO_PRECISIONS:
+            parts = [step_ratio(self.model, geometry, step, votes[head], head, precision) for head in self.heads]
+            with working_precision(precision):
+                difference: arb = self.direct[question.case] + sum(parts, arb(0))
+            if difference > 0 or difference <= 0:
+                return exact_middle(difference), bool(difference > 0)
+        return Fraction(0), None
 
     def length(self, length: int) -> None:
         """Proofs of all steps of one length.
@@ -357,31 +386,45 @@ class _Sum(Question):
         return self._search.judge(self, choice, surely)
 
 
+def vacuous(model: OneLayerModel) -> float:
+    """A threshold, in units, for a step that no length asked for has: every odds that it gives is below 2^-1000."""
+    with working_precision(MODEL_PRECISION):
+        mantissa, exponent = model.least_scale.lower().man_exp()
+    size = int(exponent) + int(mantissa).bit_length() if mantissa > 0 else 0
+    return 2.0 ** min(1000, max(20, 12 - size))
+
+
 def least_ratio(
     view: View, case: StepCase, votes: Mapping[int, arb], last: int
 ) -> tuple[float, int, int, Int64[np.ndarray, " n"]]:
-    """The least N/D of one head over all lengths up to `last`, with its length, step and string, by Dinkelbach."""
-    threshold, found = 0.0, None
-    while True:
-        rounded = float_votes(votes, threshold)
-        value, length, step = view.least(case.symbol, rounded.value, last)
-        if found is not None and value >= 0:
-            return found
-        string = view.string(case, rounded.value, length, step)
-        ratio = threshold + value / total_weight(view.family, string, step)
-        if found is not None and ratio >= found[0]:
-            return found
+    """The least N/D of one head over all lengths up to `last`, with its length, step and string, by Dinkelbach.
+
+    A suggestion, in floats: inf where they are out of range.
+    """
+    threshold = 0.0
+    value, length, step = view.least_sums(case.symbol, rounded := float_votes(votes, threshold)).least(last)
+    string = view.string(case, rounded, length, step)
+    found = inf, length, step, string
+    for _ in range(MOST_ROUNDS):
+        weight = total_weight(view.family, string, step)
+        ratio = threshold + value / weight if weight > LEAST_DENOMINATOR else inf
+        if not (isfinite(ratio) and ratio < found[0]):
+            break
         found, threshold = (ratio, length, step, string), ratio
+        value, length, step = view.least_sums(case.symbol, rounded := float_votes(votes, threshold)).least(last)
+        if not value < 0:
+            break
+        string = view.string(case, rounded, length, step)
+    return found
 
 
 def _proved_below(view: View, case: StepCase, votes: Mapping[int, arb], ratio: float, last: int) -> float:
     """A number that all of the head's ratios are proved to exceed, near the least one found."""
     slack = 2.0**-34 * max(1.0, abs(ratio))
-    for _ in range(6):
+    for _ in range(6 if isfinite(ratio) else 0):
         threshold = ratio - slack
-        rounded = float_votes(votes, threshold)
-        value, _, _ = view.least(case.symbol, rounded.value, last)
-        if value > view.error(rounded):
+        sums = view.least_sums(case.symbol, float_votes(votes, threshold))
+        if sums.least(last)[0] > sums.error:
             return threshold
         slack *= 64
     # A mean of votes is never below the least of them.

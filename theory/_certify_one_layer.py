@@ -6,39 +6,51 @@ UNDECIDED.
 
 The *margin* is the least logit difference N/D over all strings, steps and competitors, before the positive factor of a
 final norm; over all lengths asked for, or up to the first one that fails.
+
+Everything is decided in units of a power of two near the largest vote (`OneLayerModel.in_units`) and told in logits: a
+verdict does not depend on the scale of the weights. What floats cannot carry is handed to balls; a comparison with an
+error that is not finite decides nothing. A `Certified` that contradicts itself cannot be made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
 from flint import arb
 from jaxtyping import Int64
 
-from theory._balls import total, working_precision
+from theory._balls import ball, total, working_precision
 from theory._errors import InputError, require_at_least
-from theory._kernels import BallKernels, FloatKernels, RoundedKernels, Span, TooCoarseError
+from theory._kernels import BallKernels, FloatKernels, Kernels, RoundedKernels, Span, TooCoarseError
 from theory._one_layer import MODEL_PRECISION, OneLayerModel, StepCase
+from theory._rounded import (
+    UNIT_ROUNDOFF,
+    Rounded,
+    Vote,
+    exact_middle,
+    float_at_most,
+    nearest_float,
+    running_minimum,
+)
 from theory._worst_case import (
     BALLS,
     FLOATS,
+    Balls,
     Family,
     Geometry,
-    Series,
-    Votes,
     assemble,
     first_step,
     float_votes,
     later_steps,
     least_numerators,
     needed_spans,
-    rounding_error,
     total_weight,
-    weight_sums,
     worst_string,
 )
 
@@ -57,8 +69,17 @@ BALL_PRECISIONS, LARGEST_BALL_HORIZON = (128, 256, 768), 100_000
 #: Largest horizon at which balls are asked for a lower bound of the margin.
 LARGEST_MARGIN_HORIZON = 512
 
-#: Strings of at most this length have their ratio evaluated in balls.
-LONGEST_BALL_STRING = 20_000
+#: Strings of at most this length have their ratio evaluated in balls, at growing precision while its sign is open.
+LONGEST_BALL_STRING, RATIO_PRECISIONS = 20_000, (MODEL_PRECISION, 2 * MODEL_PRECISION, 4 * MODEL_PRECISION)
+
+#: Rounds of Dinkelbach's iteration; each lowers the ratio, and a handful is usual.
+MOST_ROUNDS = 64
+
+#: Below this a denominator in floats says too little.
+LEAST_DENOMINATOR = 2.0**-600
+
+#: Most tokens around the string, times lengths.
+MOST_WORK = 2 * 10**10
 
 Status = Literal["PROVED", "REFUTED", "UNDECIDED"]
 Tick = Callable[[], None]
@@ -72,14 +93,23 @@ class WorstStep:
         length, step: of the string; the step is 1-based.
         case: query token, symbol to write, competitor.
         string: the symbols.
-        ratio: the logit difference N/D there.
+        difference: the logit difference N/D there, as it was found; it has the right sign where a verdict rests on it.
     """
 
     length: int
     step: int
     case: StepCase
     string: Int64[np.ndarray, " n"]
-    ratio: float
+    difference: Fraction
+
+    @property
+    def ratio(self) -> float:
+        """The difference as a float of the same sign, at the end of the range where it lies beyond."""
+        return nearest_float(self.difference)
+
+    def in_logits(self, unit: int) -> WorstStep:
+        """The same step, its difference having been in units of 2^unit."""
+        return replace(self, difference=self.difference * Fraction(2) ** unit)
 
 
 @dataclass(frozen=True)
@@ -104,6 +134,10 @@ class Certified:
     balls: bool
     least_length: int = 1
 
+    def __post_init__(self) -> None:
+        """ArithmeticError if the verdict and the step shown contradict each other."""
+        require_consistent(self.status, self.worst, self.fails_at)
+
     @property
     def margin(self) -> float:
         """The least logit difference over all strings of all lengths up to max_length, or to the first that fails."""
@@ -120,6 +154,15 @@ class Certified:
     def limit(self) -> int | None:
         """The largest length up to which all strings are copied, if it was decided and is below max_length."""
         return self.proved_to if self.least_length == 1 and self.fails_at == self.proved_to + 1 else None
+
+
+def require_consistent(status: Status, worst: WorstStep, fails_at: int | None) -> None:
+    """ArithmeticError if a verdict contradicts the step shown beside it, so that no such verdict is ever told."""
+    where = f"step {worst.step} of length {worst.length}"
+    if status == "PROVED" and not worst.difference > 0:
+        raise ArithmeticError(f"proved, and yet {where} is wrong")
+    if status == "REFUTED" and not (worst.difference <= 0 and worst.length == fails_at):
+        raise ArithmeticError(f"refuted at length {fails_at}, but not by {where}")
 
 
 def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: None) -> Certified:
@@ -141,17 +184,17 @@ def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: 
     if len(model.heads) != 1:
         raise InputError("heads", len(model.heads), "1; several heads have a search of their own")
     require_length(model, max_length)
-    horizon = min(max_length, FIRST_HORIZON)
+    horizon, scaled = min(max_length, FIRST_HORIZON), model.in_units()
     while True:
-        decider = Decider(model, horizon, tick)
+        decider = Decider(scaled, horizon, tick)
         proved, fails = decider.decide()
         if fails is not None or proved < horizon or horizon == max_length:
             break
         horizon = min(max_length, horizon * GROWTH)
-    last = horizon if fails is None else fails
-    worst = decider.worst_up_to(last)
-    below = decider.margin_below(worst, last)
-    return Certified(max_length, proved, fails, below, worst, decider.used_balls)
+    worst, below = decider.margin(proved, fails)
+    if below is not None:
+        below = float_at_most(Fraction(below) * Fraction(2) ** scaled.unit)
+    return Certified(max_length, proved, fails, below, worst.in_logits(scaled.unit), decider.used_balls)
 
 
 def require_length(model: OneLayerModel, max_length: int) -> None:
@@ -162,6 +205,64 @@ def require_length(model: OneLayerModel, max_length: int) -> None:
     if max_length > largest:
         why = " (string and copy stand in one row, so that work grows with the square)" if one_row else ""
         raise InputError("max_length", max_length, f"at most {largest}{why}")
+    around = len(model.template.prefix) + len(model.template.infix)
+    if max_length * around > MOST_WORK:
+        allowed = f"at most {MOST_WORK // around} with {around} tokens around the string"
+        raise InputError("max_length", max_length, allowed)
+
+
+@dataclass(frozen=True)
+class LeastSums:
+    """P by step and H by n - i in floats: the least N of length i + m at step i is P(i) + H(m).
+
+    Attributes:
+        first: the least step.
+        only: the single length that they are about, or None: all up to the horizon.
+        before, after: P and H.
+    """
+
+    first: int
+    only: int | None
+    before: Rounded
+    after: Rounded
+
+    @cached_property
+    def error(self) -> float:
+        """What any P + H is off by; four roundings more than the sum has, for the ways in which they are compared."""
+        whole = self.before[:1] + self.after[:1]
+        return replace(whole, relative=whole.relative + 4 * UNIT_ROUNDOFF).error
+
+    @cached_property
+    def _running(self) -> Rounded:
+        return running_minimum(self.after)
+
+    def least(self, last: int) -> tuple[float, int, int]:
+        """The least N over lengths up to `last`, and its length and step."""
+        if self.only is not None:
+            return self.least_at(self.only)
+        count = last - self.first + 1
+        before = self.before.value[:count]
+        values = before + self._running.value[:count][::-1][: before.size]
+        best = int(np.argmin(values))
+        rest = int(np.argmin(self.after.value[: count - best]))
+        return float(values[best]), self.first + best + rest, self.first + best
+
+    def least_at(self, length: int) -> tuple[float, int, int]:
+        """The least N of one length, and its length and step."""
+        count = length - self.first + 1
+        before = self.before.value[:count]
+        values = before + self.after.value[:count][::-1][: before.size]
+        best = int(np.argmin(values))
+        return float(values[best]), length, self.first + best
+
+    def first_length(self, level: float, horizon: int) -> int | None:
+        """The least length up to the horizon at which the least N is at most `level`."""
+        if self.only is not None:
+            return self.only if bool((self.before.value + self.after.value[::-1] <= level).any()) else None
+        rests = np.searchsorted(-self._running.value, self.before.value - level)
+        lengths = self.first + np.arange(len(self.before)) + rests
+        found = lengths[(rests < len(self.after)) & (lengths <= horizon)]
+        return int(found.min()) if found.size else None
 
 
 class View:
@@ -182,7 +283,7 @@ class View:
         geometry: Geometry,
         horizon: int,
         only: int | None,
-        kernels: FloatKernels | RoundedKernels,
+        kernels: Kernels,
         head: int = 0,
     ) -> None:
         self.model, self.geometry, self.horizon, self.only = model, geometry, horizon, only
@@ -190,39 +291,12 @@ class View:
         self.family = assemble(geometry, model.template.data, horizon, kernels.weights)
         self._balls: dict[tuple[int, int], Family] = {}
 
-    @cached_property
-    def sums(self) -> dict[int, float]:
-        """Upper bounds of the weights met, by token."""
-        return weight_sums(self.family)
-
-    def error(self, votes: Votes) -> float:
-        """Rounding bound of every P + H."""
-        return rounding_error(self.family, self.sums, self.kernels.error, votes)
-
-    def least(self, symbol: int, votes: Mapping[int, Any], last: int) -> tuple[float, int, int]:
-        """The least N over lengths up to `last`, and its length and step, in float64."""
+    def least_sums(self, symbol: int, votes: Mapping[int, Vote]) -> LeastSums:
+        """The least N of every step of every length, in floats with their bound. Cost: O(horizon)."""
         before, after = least_numerators(self.family, symbol, votes, FLOATS)
-        first = self.geometry.least_step
-        if self.only is not None:
-            values = before + after[::-1]
-            best = int(np.argmin(values))
-            return float(values[best]), self.only, first + best
-        count = last - first + 1
-        values = before[:count] + np.minimum.accumulate(after[:count])[::-1][: before[:count].size]
-        best = int(np.argmin(values))
-        rest = int(np.argmin(after[: count - best]))
-        return float(values[best]), first + best + rest, first + best
-
-    def least_length(self, symbol: int, votes: Mapping[int, Any], level: float) -> int | None:
-        """The least length at which the least N is at most `level`, in float64."""
-        before, after = least_numerators(self.family, symbol, votes, FLOATS)
-        first = self.geometry.least_step
-        if self.only is not None:
-            return self.only if bool((before + after[::-1] <= level).any()) else None
-        rests = np.searchsorted(-np.minimum.accumulate(after), before - level)
-        lengths = first + np.arange(before.size) + rests
-        found = lengths[(rests < after.size) & (lengths <= self.horizon)]
-        return int(found.min()) if found.size else None
+        if not (isinstance(before, Rounded) and isinstance(after, Rounded)):
+            raise TypeError("floats expected")
+        return LeastSums(self.geometry.least_step, self.only, before, after)
 
     def string(self, case: StepCase, votes: Mapping[int, Any], length: int, step: int) -> Int64[np.ndarray, " n"]:
         """The string that attains the least N at a length and step."""
@@ -233,7 +307,7 @@ class View:
         if (horizon, precision) not in self._balls:
             kernels = BallKernels(self.model.frequencies, self.model.heads[self.head])
 
-            def weights(key: int, row: int, span: Span) -> Series:
+            def weights(key: int, row: int, span: Span) -> Balls:
                 return np.array([*kernels.weights(self.geometry.query, key, row, span), None], dtype=object)[:-1]
 
             self._balls[horizon, precision] = assemble(self.geometry, self.model.template.data, horizon, weights)
@@ -275,9 +349,9 @@ def _attempt_in_balls(
     if view.only is None:
         running = np.frompyfunc(lambda x, y: x.min(y), 2, 1).accumulate(after)
 
-    def sums(length: int) -> Series:
+    def sums(length: int) -> Balls:
         count = length - first + 1
-        total: Series = before[:count] + running[:count][::-1][: before[:count].size]
+        total: Balls = before[:count] + running[:count][::-1][: before[:count].size]
         return total
 
     def proved(length: int) -> bool:
@@ -312,7 +386,7 @@ def _first_true(lengths: range, holds: Callable[[int], bool]) -> int | None:
 
 
 class Decider:
-    """Decides a model with one head up to one horizon."""
+    """Decides a model with one head, its logits in units (`in_units`), up to one horizon."""
 
     def __init__(self, model: OneLayerModel, horizon: int, tick: Tick = lambda: None) -> None:
         self.model, self.horizon, self.tick = model, horizon, tick
@@ -321,7 +395,7 @@ class Decider:
         self.votes = {case: model.single_votes(case) for case in self.cases}
         self.zero = {case: float_votes(votes) for case, votes in self.votes.items()}
         self.failures: list[WorstStep] = []
-        self._kernels: dict[tuple[int, bool], FloatKernels | RoundedKernels] = {}
+        self._kernels: dict[tuple[int, bool], Kernels] = {}
         self._kept: dict[tuple[int, bool], View] = {}
 
     def decide(self) -> tuple[int, int | None]:
@@ -375,92 +449,138 @@ class Decider:
         return view
 
     def _decide(self, view: View, case: StepCase, last: int) -> BallDecision:
-        """One case: proved up to, and failing at, within `last`."""
-        votes = self.zero[case]
-        error = view.error(votes)
-        possible = view.least_length(case.symbol, votes.value, error)
+        """One case: proved up to, and failing at, within `last`. The step that fails is kept."""
+        sums = view.least_sums(case.symbol, self.zero[case])
+        possible: int | None = view.geometry.least_step if view.only is None else view.only
+        certain = None
+        if isfinite(sums.error):
+            possible = sums.first_length(sums.error, view.horizon)
+            certain = sums.first_length(-sums.error, view.horizon)
         if possible is None or possible > last:
             return BallDecision(self.horizon, None)
-        certain = view.least_length(case.symbol, votes.value, -error)
         if certain == possible:
+            self._keep_certain(view, case, sums, certain)
             return BallDecision(certain - 1, certain)
         self.used_balls = True
         decided = decide_in_balls(view, case, self.votes[case], min(last, view.horizon if certain is None else certain))
         if decided.fails is not None and decided.step is not None and decided.string is not None:
-            self.failures.append(
-                self._weighed(WorstStep(decided.fails, decided.step, case, decided.string, 0.0), view, always=True)
-            )
+            found = WorstStep(decided.fails, decided.step, case, decided.string, Fraction(0))
+            self.failures.append(self._weighed(found, view))
+        elif certain is not None and certain <= last:
+            self._keep_certain(view, case, sums, certain)
         proved = max(possible - 1, decided.proved)
         fails = decided.fails if decided.fails is not None else certain
         if fails is None and proved >= min(last, view.horizon):
             proved = self.horizon
         return BallDecision(proved, fails)
 
+    def _keep_certain(self, view: View, case: StepCase, sums: LeastSums, length: int) -> None:
+        """Keep the step of that length whose N is certainly negative."""
+        value, _, step = sums.least_at(length)
+        string = view.string(case, self.zero[case], length, step)
+        found = self._rated(view, case, string, step, 0.0, value)
+        if length <= LONGEST_BALL_STRING or found is None:
+            found = self._weighed(WorstStep(length, step, case, string, Fraction(0)), view)
+        self.failures.append(found)
+
     def threshold(self, case: StepCase, found: Certified, last: int) -> float:
-        """A logit difference that all strings of lengths up to `last` are proved to exceed in this case.
+        """A logit difference, in units, that all strings of lengths up to `last` are proved to exceed in this case.
 
         Precondition: all strings of these lengths are copied.
         """
         worst, _ = self._least_ratio(last, case)
-        slack = 2.0**-40 * max(1e-3, abs(worst.ratio))
-        for _ in range(5):
-            if self._all_above(worst.ratio - slack, last, case):
-                return worst.ratio - slack
-            slack *= 256
-        return max(0.0, found.margin_below or 0.0)
+        for threshold in _somewhat_below(worst.ratio):
+            if self._all_above(threshold, last, case):
+                return threshold
+        below = Fraction(found.margin_below or 0.0) * Fraction(2) ** -self.model.unit
+        return max(0.0, float_at_most(below))
 
-    def worst_up_to(self, last: int) -> WorstStep:
-        """The step with the least ratio over all strings of lengths up to `last`."""
-        worst, place = self._least_ratio(last, None)
-        found = [self._weighed(worst, place), *(step for step in self.failures if step.length <= last)]
-        return min(found, key=lambda step: step.ratio)
+    def margin(self, proved: int, fails: int | None) -> tuple[WorstStep, float | None]:
+        """The step with the least ratio over the lengths decided, and a number that all of them are proved to exceed.
+
+        Of what was decided by `decide`; lengths up to the horizon, or to the first that fails. Both in units.
+        """
+        last = self.horizon if fails is None else fails
+        worst, view = self._least_ratio(last, None)
+        copied = fails is None and proved >= last
+        if copied or worst.length <= LONGEST_BALL_STRING:
+            worst = self._weighed(worst, view)
+        if fails is not None:
+            failing = [step for step in self.failures if step.length == fails]
+            certain = worst.length == fails and worst.length <= LONGEST_BALL_STRING and worst.difference < 0
+            worst = min([worst, *failing] if certain else failing, key=lambda step: step.difference)
+        below = self._margin_below(worst.ratio, last)
+        if below is None and last <= LARGEST_MARGIN_HORIZON:
+            worst = self._lowered_in_balls(worst, last)
+            below = self._margin_below(worst.ratio, last)
+        # Every N is proved positive then, so every ratio is above 0.
+        return worst, max(0.0, below or 0.0) if copied else below
 
     def _least_ratio(self, last: int, only: StepCase | None) -> tuple[WorstStep, View]:
-        """The step with the least ratio, of one case or of all, by Dinkelbach's iteration in float64."""
+        """The step with the least ratio, of one case or of all, by Dinkelbach's iteration in float64: a search."""
         worst: WorstStep | None = None
         place: View | None = None
         for view, case in self.questions(last):
             if only is not None and case != only:
                 continue
-            while True:
+            for _ in range(MOST_ROUNDS):
                 threshold = 0.0 if worst is None else worst.ratio
                 votes = float_votes(self.votes[case], threshold)
-                value, length, step = view.least(case.symbol, votes.value, last)
-                if worst is not None and value >= 0:
+                value, length, step = view.least_sums(case.symbol, votes).least(last)
+                if worst is not None and not value < 0:
                     break
-                string = view.string(case, votes.value, length, step)
-                ratio = threshold + value / total_weight(view.family, string, step)
-                if worst is not None and ratio >= worst.ratio:
+                string = view.string(case, votes, length, step)
+                found = self._rated(view, case, string, step, threshold, value)
+                if found is None and (worst is None or length <= LONGEST_BALL_STRING):
+                    found = self._weighed(WorstStep(length, step, case, string, Fraction(0)), view)
+                if found is None or (worst is not None and found.difference >= worst.difference):
                     break
-                worst, place = WorstStep(length, step, case, string, ratio), view
+                worst, place = found, view
         if worst is None or place is None:
             raise ArithmeticError("no step was looked at")
         return worst, place
 
-    def _weighed(self, step: WorstStep, view: View, *, always: bool = False) -> WorstStep:
-        """The step with its ratio from balls, if it is not too long."""
-        if step.length > LONGEST_BALL_STRING and not always:
-            return step
-        ratio = step_ratio(self.model, view.geometry, step, self.votes[step.case])
-        return WorstStep(step.length, step.step, step.case, step.string, float(ratio.mid()))
+    def _rated(
+        self, view: View, case: StepCase, string: Int64[np.ndarray, " n"], step: int, threshold: float, value: float
+    ) -> WorstStep | None:
+        """The step with its ratio from N and D in floats; None where they are out of range."""
+        weight = total_weight(view.family, string, step)
+        if not (weight > LEAST_DENOMINATOR and isfinite(value) and isfinite(weight)):
+            return None
+        return WorstStep(len(string), step, case, string, Fraction(threshold + value / weight))
 
-    def margin_below(self, worst: WorstStep, last: int) -> float | None:
+    def _weighed(self, step: WorstStep, view: View) -> WorstStep:
+        """The step with its ratio from balls."""
+        return replace(step, difference=step_difference(self.model, view.geometry, step, self.votes[step.case]))
+
+    def _lowered_in_balls(self, worst: WorstStep, last: int) -> WorstStep:
+        """A step with a smaller ratio if balls see one: weights may differ by more than floats can hold."""
+        for view, case in self.questions(last):
+            reach = last if view.only is None else view.only
+            for _ in range(MOST_ROUNDS):
+                with working_precision(MODEL_PRECISION):
+                    tau = ball(worst.difference)
+                    votes = {token: vote - tau for token, vote in self.votes[case].items()}
+                    family = view.balls(reach, MODEL_PRECISION)
+                    length, step = _lowest(view, least_numerators(family, case.symbol, votes, BALLS))
+                    string = worst_string(family, case, votes, length, step)
+                found = self._weighed(WorstStep(length, step, case, string, Fraction(0)), view)
+                if not found.difference < worst.difference:
+                    break
+                worst = found
+        return worst
+
+    def _margin_below(self, ratio: float, last: int) -> float | None:
         """A number that all ratios of lengths up to `last` are proved to exceed, close below the least; or None."""
-        slack = 2.0**-40 * max(1e-3, abs(worst.ratio))
-        for _ in range(5):
-            threshold = worst.ratio - slack
-            if self._all_above(threshold, last):
-                return threshold
-            slack *= 256
-        return None
+        return next((value for value in _somewhat_below(ratio) if self._all_above(value, last)), None)
 
     def _all_above(self, threshold: float, last: int, only: StepCase | None = None) -> bool:
         for view, case in self.questions(last):
             if only is not None and case != only:
                 continue
-            votes = float_votes(self.votes[case], threshold)
-            value, _, _ = view.least(case.symbol, votes.value, last)
-            if not value > view.error(votes) and not self._above_in_balls(view, case, threshold, last):
+            sums = view.least_sums(case.symbol, float_votes(self.votes[case], threshold))
+            value, _, _ = sums.least(last)
+            if not value > sums.error and not self._above_in_balls(view, case, threshold, last):
                 return False
         return True
 
@@ -473,10 +593,44 @@ class Decider:
         return decide_in_balls(view, case, votes, reach).proved >= reach
 
 
-def kernels_for(
-    model: OneLayerModel, head: int, query: int, needed: Mapping[tuple[int, int], Span]
-) -> FloatKernels | RoundedKernels:
-    """Weights in float64, from floats or, where scores are too large for them, from balls."""
+def _somewhat_below(ratio: float) -> Iterator[float]:
+    """Numbers below a ratio, each farther off than the one before."""
+    slack = 2.0**-40 * max(1e-3, abs(ratio))
+    for _ in range(5):
+        yield ratio - slack
+        slack *= 256
+
+
+def _lowest(view: View, sums: tuple[Any, Any]) -> tuple[int, int]:
+    """Length and step of the least N in balls, by lower ends. Cost: O(horizon)."""
+    before, after = sums
+    first = view.geometry.least_step
+    if view.only is not None:
+        return view.only, first + _lowest_index(before + after[::-1])[-1]
+    ends = _lowest_index(after)
+    count = len(after)
+    index = _lowest_index([value + after[ends[count - 1 - i]] for i, value in enumerate(before)])[-1]
+    return first + index + ends[count - 1 - index], first + index
+
+
+def _lowest_index(values: Iterable[arb]) -> list[int]:
+    """For each number of values from the front the index of the one with the least lower end."""
+    result: list[int] = []
+    best, least = 0, None
+    for index, value in enumerate(values):
+        lower = value.lower()
+        if least is None or lower < least:
+            best, least = index, lower
+        result.append(best)
+    return result
+
+
+def kernels_for(model: OneLayerModel, head: int, query: int, needed: Mapping[tuple[int, int], Span]) -> Kernels:
+    """Weights in float64, from floats or, where scores are too large for them, from balls.
+
+    Raises:
+        InputError: scores too large for balls of the model's precision.
+    """
     try:
         return FloatKernels(model.frequencies, model.heads[head], query, needed)
     except TooCoarseError:
@@ -484,20 +638,37 @@ def kernels_for(
 
 
 def step_ratio(
-    model: OneLayerModel, geometry: Geometry, step: WorstStep, votes: Mapping[int, arb], head: int = 0
+    model: OneLayerModel,
+    geometry: Geometry,
+    step: WorstStep,
+    votes: Mapping[int, arb],
+    head: int = 0,
+    precision: int = MODEL_PRECISION,
 ) -> arb:
     """N/D of one step of one string in balls, straight from its tokens' positions. Cost: O(length) balls."""
-    weights = step_weights(model, geometry, step, head)
-    with working_precision(MODEL_PRECISION):
+    weights = step_weights(model, geometry, step, head, precision)
+    with working_precision(precision):
         return total(weight * votes[token] for token, weight in weights.items()) / total(weights.values())
 
 
-def step_weights(model: OneLayerModel, geometry: Geometry, step: WorstStep, head: int = 0) -> dict[int, arb]:
+def step_difference(model: OneLayerModel, geometry: Geometry, step: WorstStep, votes: Mapping[int, arb]) -> Fraction:
+    """N/D of one step of one string: near it, and of its sign if balls tell that, else 0. Cost: as `step_ratio`."""
+    for precision in RATIO_PRECISIONS:
+        ratio = step_ratio(model, geometry, step, votes, precision=precision)
+        if ratio > 0 or ratio < 0:
+            with working_precision(MODEL_PRECISION):
+                return exact_middle(ratio)
+    return Fraction(0)
+
+
+def step_weights(
+    model: OneLayerModel, geometry: Geometry, step: WorstStep, head: int = 0, precision: int = MODEL_PRECISION
+) -> dict[int, arb]:
     """The weight that each token has at one step of one string, its occurrences together. Cost: O(length) balls."""
     rows, columns = model.template.positions(step.length, step.step)
     tokens = model.template.sequence(step.string, step.step)
     result: dict[int, arb] = {}
-    with working_precision(MODEL_PRECISION):
+    with working_precision(precision):
         kernels = BallKernels(model.frequencies, model.heads[head])
         for token in np.unique(tokens).tolist():
             for row in np.unique(rows[tokens == token]):

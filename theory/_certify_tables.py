@@ -34,10 +34,11 @@ from flint import arb
 from jaxtyping import Int64
 
 from theory._balls import ball, total, working_precision
-from theory._certify_one_layer import BALL_PRECISIONS, Certified, Tick, WorstStep
+from theory._certify_one_layer import BALL_PRECISIONS, MOST_ROUNDS, Certified, Tick, WorstStep
 from theory._errors import InputError, require_at_least
 from theory._one_layer import MODEL_PRECISION, Axes, Head, OneLayerModel, StepCase
 from theory._relations import Position
+from theory._rounded import exact_middle
 from theory._template import Template
 
 #: Longest strings looked at: a length takes about 8 n^2 scores.
@@ -158,7 +159,11 @@ def certify_table(model: TableModel, max_length: int, least_length: int = 1, tic
     worst = search.worst if search.failing is None else search.failing
     if worst is None:
         raise ArithmeticError("no step was looked at")
-    return Certified(max_length, proved, fails, search.below, worst, True, least_length)
+    below = search.below
+    if below is not None and proved == max_length:
+        # Every numerator was proved positive.
+        below = max(0.0, below)
+    return Certified(max_length, proved, fails, below, worst, True, least_length)
 
 
 class _Search:
@@ -199,7 +204,7 @@ class _Search:
                     positive = True
                 elif least <= 0:
                     positive = False
-                    self._keep(sight, case, sight.lowest(case, self.votes[case]))
+                    self._keep(sight, case, sight.lowest(case, self.votes[case]), fails=True)
             if positive is not None:
                 break
         for finer in BALL_PRECISIONS[BALL_PRECISIONS.index(precision) :]:
@@ -209,14 +214,19 @@ class _Search:
         self.below = None
         return positive
 
-    def _keep(self, sight: _Sight, case: StepCase, choice: Int64[np.ndarray, " free"]) -> float:
-        """The ratio of a string, kept if it is the least, or the least that certainly fails."""
-        ratio = sight.ratio(case, self.votes[case], choice)
-        string = sight.string(case, choice)
-        found = WorstStep(sight.length, sight.step, case, string, float(ratio.mid()))
-        if self.worst is None or found.ratio < self.worst.ratio:
+    def _keep(self, sight: _Sight, case: StepCase, choice: Int64[np.ndarray, " free"], *, fails: bool = False) -> float:
+        """The ratio of a string, kept if it is the least, or the least of those whose N is certainly at most 0."""
+        difference = exact_middle(sight.ratio(case, self.votes[case], choice))
+        found = WorstStep(
+            sight.length,
+            sight.step,
+            case,
+            sight.string(case, choice),
+            min(difference, Fraction(0)) if fails else difference,
+        )
+        if self.worst is None or found.difference < self.worst.difference:
             self.worst = found
-        if ratio <= 0 and (self.failing is None or found.ratio < self.failing.ratio):
+        if fails and (self.failing is None or found.difference < self.failing.difference):
             self.failing = found
         return found.ratio
 
@@ -333,16 +343,18 @@ class _Sight:
     def least_ratio(self, case: StepCase, votes: Mapping[int, arb], below: float) -> Int64[np.ndarray, " free"] | None:
         """The free symbols with the least ratio, by Dinkelbach's iteration on midpoints; None if it is not below.
 
-        Not in floats: weights may differ by more than floats can hold.
+        Not in floats: weights may differ by more than floats can hold. A candidate: what all ratios exceed is proved
+        afterwards. Few rounds are needed; after MOST_ROUNDS the best so far is taken.
         """
         ratio = arb(below) if isfinite(below) else max((vote.mid() for vote in votes.values()), key=float)
         best: Int64[np.ndarray, " free"] | None = None
-        while True:
+        for _ in range(MOST_ROUNDS):
             choice = self.lowest(case, {token: vote - ratio for token, vote in votes.items()})
             found = self.ratio(case, votes, choice).mid()
             if not found < (ratio if best is not None else below):
                 return best
             ratio, best = found, choice
+        return best
 
     def string(self, case: StepCase, choice: Int64[np.ndarray, " free"]) -> Int64[np.ndarray, " n"]:
         """The string with these free symbols."""

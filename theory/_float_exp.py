@@ -22,8 +22,7 @@ from flint import arb
 from jaxtyping import Float64
 
 from theory._balls import integer_floor, working_precision
-
-UNIT_ROUNDOFF = 2.0**-53
+from theory._rounded import UNIT_ROUNDOFF
 
 #: Bound of the relative error for arguments from -600 to 0.
 EXP_ERROR = 4 * UNIT_ROUNDOFF

@@ -14,8 +14,11 @@ product and sum with errors below `3u |slope| reach`, added to eta.
 The weight is `exp(S - M)` times the float of `exp(M + row score + constant - normaliser)`, each off as said in
 `_float_exp` and
 by 2u, with one rounding more: relative error at most `(1 + 2^-11) eta + 4u + 3u + u`, if eta < 2^-12. What underflows
-is replaced by 0 and is off by less than 2^-850. `FloatKernels.error` gives the relative bound, `UNDERFLOW` the
-absolute one.
+is replaced by 0 and is off by less than 2^-850. `weights` returns `Rounded` numbers that carry both bounds.
+
+*Range.* The largest weight is near 1. Amplitudes below 2^1000 are asked for, by eta; what underflows in the tables or
+the matrix product is off by less than 2^-900, added to eta. Row scores and constants enter through `height`, a ball
+that must be narrow; a score too large for that, or for eta, is TooCoarseError, and beyond 384-bit balls an InputError.
 """
 
 from __future__ import annotations
@@ -24,15 +27,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
+from typing import TypeVar
 
 import numpy as np
 from flint import arb, arb_mat
 from jaxtyping import Float64
 
-from theory._balls import ball, float_above, require_width, total, working_precision
-from theory._float_exp import EXP_ERROR, UNIT_ROUNDOFF, exp_nonpositive
+from theory._balls import VacuousBallError, ball, float_above, require_width, total, working_precision
+from theory._errors import InputError
+from theory._float_exp import EXP_ERROR, exp_nonpositive
 from theory._frequencies import Frequency
 from theory._one_layer import Axes, Head, PairScore, Wave
+from theory._rounded import UNIT_ROUNDOFF, Rounded
 
 #: What replaced underflows are off by, at most.
 UNDERFLOW = 2.0**-850
@@ -42,6 +48,9 @@ TABLE_PRECISION, TABLE_RADIUS = 192, Fraction(1, 2**110)
 
 #: Exponents may be off by this in floats; models with larger scores are left to balls.
 LARGEST_ETA = 2.0**-12
+
+#: What underflow in a table or a matrix product may add to that.
+TABLE_UNDERFLOW = 2.0**-900
 
 
 class TooCoarseError(ArithmeticError):
@@ -133,11 +142,27 @@ class BallKernels:
         return [base + s for s in scores]
 
 
-class FloatKernels:
+class Kernels:
     """Weights of one head and one query token in float64, up to a factor that is the query token's own.
 
     Attributes:
         error: bound of their relative error.
+    """
+
+    error: float
+
+    def __init__(self) -> None:
+        self._weights: dict[tuple[int, int], Float64[np.ndarray, " columns"]] = {}
+        self._first: dict[tuple[int, int], int] = {}
+
+    def weights(self, key: int, row: int, span: Span) -> Rounded:
+        """Weights along a part of the span prepared for that key token and row."""
+        offset = span.first - self._first[key, row]
+        return Rounded.known(self._weights[key, row][offset : offset + len(span)], self.error, UNDERFLOW)
+
+
+class FloatKernels(Kernels):
+    """The weights from a matrix product of floats.
 
     Raises:
         TooCoarseError: the scores are too large for float64 to tell weights apart.
@@ -146,8 +171,7 @@ class FloatKernels:
 
     def __init__(self, frequencies: Axes, head: Head, query: int, needed: Mapping[tuple[int, int], Span]) -> None:
         """Prepare the weights of the key tokens at the rows and columns in `needed`, by (key token, row)."""
-        self._weights: dict[tuple[int, int], Float64[np.ndarray, " columns"]] = {}
-        self._first: dict[tuple[int, int], int] = {}
+        super().__init__()
         spans: dict[int, Span] = {}
         for (key, _), span in needed.items():
             spans[key] = spans[key].join(span) if key in spans else span
@@ -160,8 +184,10 @@ class FloatKernels:
             heights = {
                 (key, row): row_score(frequencies, scores[key], row) + arb(references[key]) for key, row in needed
             }
-            highest = max(float(height.mid()) for height in heights.values())
-            factors = {place: _factor(height - arb(highest)) for place, height in heights.items()}
+            try:
+                factors = _factors(heights)
+            except VacuousBallError as error:
+                raise TooCoarseError(str(error)) from error
         for key, values in exponents.items():
             values -= references[key]
             np.minimum(values, 0.0, out=values)
@@ -171,36 +197,55 @@ class FloatKernels:
             self._weights[key, row] = exponents[key][offset : offset + len(span)] * factors[key, row]
             self._first[key, row] = span.first
 
-    def weights(self, key: int, row: int, span: Span) -> Float64[np.ndarray, " columns"]:
-        """Weights along a part of the span prepared for that key token and row."""
-        offset = span.first - self._first[key, row]
-        return self._weights[key, row][offset : offset + len(span)]
 
+class RoundedKernels(Kernels):
+    """The same from balls, rounded: for scores too large for float64. Cost: about 10 microseconds a column.
 
-class RoundedKernels:
-    """The same from balls, rounded: for scores too large for float64. Cost: about 10 microseconds a column."""
+    Raises:
+        InputError: the scores are too large for balls of the model's precision.
+    """
 
     #: A ball of radius below 2^-100 of it, one rounding.
     error = 2 * UNIT_ROUNDOFF
 
     def __init__(self, frequencies: Axes, head: Head, query: int, needed: Mapping[tuple[int, int], Span]) -> None:
         """Prepare the weights of the key tokens at the rows and columns in `needed`, by (key token, row)."""
-        self._first = {place: span.first for place, span in needed.items()}
+        super().__init__()
         with working_precision(2 * TABLE_PRECISION):
             kernels = BallKernels(frequencies, head)
-            scores = {place: kernels.scores(query, *place, span) for place, span in needed.items()}
-            highest = max(float(score.mid()) for along in scores.values() for score in along)
-            self._weights = {
-                place: np.array(
-                    [_factor(require_width(score, TABLE_RADIUS, "score") - arb(highest)) for score in along]
-                )
-                for place, along in scores.items()
+            scores = {
+                (key, row, column): score
+                for (key, row), span in needed.items()
+                for column, score in enumerate(kernels.scores(query, key, row, span))
             }
+            try:
+                factors = _factors(scores)
+            except VacuousBallError as error:
+                raise InputError("scores", _size(scores.values()), "below about 10^70 in absolute value") from error
+        for (key, row), span in needed.items():
+            self._weights[key, row] = np.array([factors[key, row, column] for column in range(len(span))])
+            self._first[key, row] = span.first
 
-    def weights(self, key: int, row: int, span: Span) -> Float64[np.ndarray, " columns"]:
-        """Weights along a part of the span prepared for that key token and row."""
-        offset = span.first - self._first[key, row]
-        return self._weights[key, row][offset : offset + len(span)]
+
+Key = TypeVar("Key")
+
+
+def _factors(exponents: Mapping[Key, arb]) -> dict[Key, float]:
+    """exp of each exponent less the largest one; VacuousBallError if an exponent is not known closely."""
+    for exponent in exponents.values():
+        require_width(exponent, TABLE_RADIUS, "score")
+    middles = [exponent.mid() for exponent in exponents.values()]
+    highest = middles[0]
+    for middle in middles:
+        highest = highest.max(middle)
+    return {place: _factor(exponent - highest) for place, exponent in exponents.items()}
+
+
+def _size(scores: Iterable[arb]) -> str:
+    largest = total(())
+    for score in scores:
+        largest = largest.max(abs(score).mid())
+    return f"about {largest.str(3, radius=False)}"
 
 
 def _factor(exponent: arb) -> float:
@@ -215,7 +260,7 @@ def _relative_error(frequencies: Axes, scores: Mapping[int, PairScore], spans: M
         weight = float_above(total(abs(a) + abs(b) for a, b in score.column))
         reach = max(abs(spans[key].first), abs(spans[key].last))
         slope = float_above(abs(ball(score.slope)) * reach)
-        eta = max(eta, ((2 * len(frequencies.column) + 20) * weight + 4 * slope) * UNIT_ROUNDOFF)
+        eta = max(eta, ((2 * len(frequencies.column) + 20) * weight + 4 * slope) * UNIT_ROUNDOFF + TABLE_UNDERFLOW)
     if not eta < LARGEST_ETA:
         raise TooCoarseError(f"scores may be off by {eta:.3g} in float64")
     return ((1 + 2.0**-11) * eta + EXP_ERROR + 4 * UNIT_ROUNDOFF) * (1 + 2.0**-20)

@@ -15,7 +15,7 @@ Everything is a ball of `MODEL_PRECISION` bits around the numbers that the store
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from flint import arb
@@ -69,16 +69,22 @@ class FinalNorm:
         width: number of coordinates.
         epsilon: of the norm.
         gram: by query token, then by two key tokens, the inner product of their vectors.
+        unit: the factor is meant for logits in units of 2^unit.
     """
 
     width: int
     epsilon: arb
     gram: Mapping[int, Mapping[tuple[int, int], arb]]
+    unit: int = 0
 
     def factor(self, query: int, shares: Mapping[int, arb]) -> arb:
         """The factor for shares of attention by key token; a ball at the working precision."""
         square = sum((shares[x] * shares[y] * z for (x, y), z in self.gram[query].items()), arb(0))
-        return (square / self.width + self.epsilon).rsqrt()
+        return self.of_square(square)
+
+    def of_square(self, square: arb) -> arb:
+        """The factor for a given |z|^2."""
+        return (square / self.width + self.epsilon).rsqrt() * arb((1, self.unit))
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class OneLayerModel:
         outputs: number of logits.
         least_scale: a lower bound of the positive factor that the final norms put on all logits alike; 1 without norms.
         norm: that factor itself, where there is a final norm and no other after attention, and one head.
+        unit: logits (values, direct) are in units of 2^unit, and the norms' factors include it.
     """
 
     template: Template
@@ -104,10 +111,41 @@ class OneLayerModel:
     outputs: int
     least_scale: arb
     norm: FinalNorm | None = None
+    unit: int = 0
 
     def __post_init__(self) -> None:
         if not self.heads:
             raise InputError("heads", 0, "at least one head")
+
+    def in_units(self) -> OneLayerModel:
+        """The same model with its logits in units of a power of two, in which the largest vote is below 8 and near 1.
+
+        A verdict does not depend on the scale of the logits; floats have a range. Ratios N/D are then in the same unit.
+        """
+        largest = arb(0)
+        for logits in (*(row for head in self.heads for row in head.values.values()), *self.direct.values()):
+            for logit in logits:
+                largest = largest.max(abs(logit).upper())
+        if not largest.is_finite():
+            raise InputError("logits", "not finite", "finite numbers")
+        if largest == 0:
+            return self
+        mantissa, exponent = largest.upper().man_exp()
+        unit = int(exponent) + int(mantissa).bit_length()
+        factor = arb((1, -unit))
+
+        def scaled(table: Mapping[int, tuple[arb, ...]]) -> dict[int, tuple[arb, ...]]:
+            return {token: tuple(logit * factor for logit in logits) for token, logits in table.items()}
+
+        with working_precision(MODEL_PRECISION):
+            return replace(
+                self,
+                heads=tuple(Head(head.scores, scaled(head.values)) for head in self.heads),
+                direct=scaled(self.direct),
+                least_scale=self.least_scale * arb((1, unit)),
+                norm=None if self.norm is None else replace(self.norm, unit=self.norm.unit + unit),
+                unit=self.unit + unit,
+            )
 
     def cases(self) -> list[StepCase]:
         """Every combination of query token, symbol to write and competitor."""

@@ -26,36 +26,33 @@ that shift with n: O(N) kernel entries and O(N^2) work.
 `N - tau D`
 is positive: the same with a_x - tau for a_x. Dinkelbach's iteration tau <- N/D at the minimiser finds the least ratio.
 
-*Rounding* (float+bound). A weight is known to a relative error kappa (`_kernels`), a vote to u and `radius`. A term
-`min_x w_x a_x` is off by at most the sum over x of what `w_x a_x` is off by, `w_x |a_x| (kappa + 3u) + w_x radius +
-UNDERFLOW |a_x|`. Sums are formed in blocks, so that a summand passes through at most `depth` additions: an error of at
-most `depth u` times the sum of all `w_x |a_x|`, in any prefix. With F_x the sum of all weights of x in the family,
-
-    |computed - true| <= sum_x |a_x| F_x (kappa + (depth + 8) u) + F_x radius + count UNDERFLOW |a_x|   for every P(i)
-    + H(m),
-
-which is what `error` returns, itself rounded up by 2^-10.
+*Rounding* (float+bound). Weights, their products with votes, and all sums are `Rounded`: numbers that carry the bound
+of what they are off by through the very operations that form them, a token that occurs many times in A or B included.
+A vote is known to a radius, a weight to a relative error (`_kernels`). Logits are in units of a power of two near the
+largest vote (`OneLayerModel.in_units`), so that nothing overflows and a verdict does not depend on the scale.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isqrt
 from typing import Any
 
 import numpy as np
 from flint import arb
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Int64, Shaped
 
-from theory._balls import float_above
-from theory._float_exp import UNIT_ROUNDOFF
-from theory._kernels import UNDERFLOW, Span
-from theory._one_layer import StepCase
+from theory._balls import working_precision
+from theory._kernels import Span
+from theory._one_layer import MODEL_PRECISION, StepCase
+from theory._rounded import Rounded, Vote, minimum, prefix_sums, rounded_vote
 from theory._template import Place, Template
 
-#: Numbers along distances, steps or lengths: float64, or balls in an array of objects.
-Series = Shaped[np.ndarray, " _"]
+#: Balls along distances, steps or lengths: an array of objects.
+Balls = Shaped[np.ndarray, " _"]
+
+#: Numbers along distances, steps or lengths: `Rounded` or `Balls`, of one kind in a family; both know `*`, `+`, slices.
+Series = Any
 
 #: Weights of a key token in a row (of relative positions) along a span of columns, in increasing order.
 Weights = Callable[[int, int, Span], Series]
@@ -173,7 +170,7 @@ class Family:
         data: the tokens that stand for 0 and 1.
         horizon: largest length.
         before: by symbol, weights of s_{i-1-t} (source and output together), t = 1, 2, ..
-        previous: weight of s_{i-1} (both occurrences), or None at step 1.
+        previous: weight of s_{i-1} (both occurrences), one entry, or None at step 1.
         after: by symbol, weights of s_{i+delta}, delta = 1, 2, ..; in reverse of s_{n-d}, d = 0, 1, ..
         target: by symbol, weights of s_i: one number; in reverse one for each n.
         steps: weights of A and B tokens, by step (one number at step 1), by token.
@@ -184,7 +181,7 @@ class Family:
     data: tuple[int, int]
     horizon: int
     before: tuple[Series, Series]
-    previous: Any
+    previous: Series | None
     after: tuple[Series, Series]
     target: tuple[Series, Series]
     steps: dict[int, Series]
@@ -202,7 +199,7 @@ def assemble(geometry: Geometry, data: tuple[int, int], horizon: int, weights: W
     def source(token: int, first: int, last: int) -> Series:
         return weights(token, row, Span(target + first, target + last))
 
-    before: tuple[Series, ...] = (np.empty(0), np.empty(0))
+    before = tuple(source(x, 0, -1) for x in data)
     previous = None
     if geometry.reverse:
         after = tuple(source(x, 1 - free, 0)[::-1] for x in data)
@@ -211,10 +208,8 @@ def assemble(geometry: Geometry, data: tuple[int, int], horizon: int, weights: W
         after = tuple(source(x, 1, free) for x in data)
         wanted = tuple(source(x, 0, 0) for x in data)
     if not geometry.first:
-        before = tuple(
-            (source(x, -1 - free, -2) + weights(x, 0, Span(-free, -1)))[::-1] if free else np.empty(0) for x in data
-        )
-        previous = source(geometry.query, -1, -1)[0] + weights(geometry.query, 0, Span(0, 0))[0]
+        before = tuple((source(x, -1 - free, -2) + weights(x, 0, Span(-free, -1)))[::-1] for x in data)
+        previous = source(geometry.query, -1, -1) + weights(geometry.query, 0, Span(0, 0))
     last_step = geometry.least_step if geometry.first else horizon
     steps = _moving(geometry.by_step, geometry.least_step, last_step, weights)
     rests = _moving(geometry.by_rest, 0, free, weights)
@@ -240,10 +235,10 @@ def _moving(tokens: tuple[Moving, ...], first: int, last: int, weights: Weights)
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Minimum and prefix sums (starting with 0) of series, in floats or in balls."""
+    """Minimum and prefix sums (starting with 0) of series, in floats with their bound or in balls."""
 
-    minimum: Callable[[Series, Series], Series]
-    prefix_sums: Callable[[Series], Series]
+    minimum: Callable[[Any, Any], Any]
+    prefix_sums: Callable[[Any], Any]
 
 
 def least_numerators(
@@ -254,25 +249,36 @@ def least_numerators(
     Cost: O(horizon).
     """
     zero, one = (votes[token] for token in family.data)
-    before = arithmetic.prefix_sums(arithmetic.minimum(family.before[0] * zero, family.before[1] * one))
-    after = arithmetic.prefix_sums(arithmetic.minimum(family.after[0] * zero, family.after[1] * one))
-    target = family.target[symbol] * votes[family.data[symbol]]
+    before: Any = arithmetic.prefix_sums(arithmetic.minimum(family.before[0] * zero, family.before[1] * one))
+    after: Any = arithmetic.prefix_sums(arithmetic.minimum(family.after[0] * zero, family.after[1] * one))
+    target: Any = family.target[symbol] * votes[family.data[symbol]]
     for token, weights in family.steps.items():
         before = before + weights * votes[token]
     for token, weights in family.rests.items():
         after = after + weights * votes[token]
     if family.previous is not None:
         before = before + family.previous * votes[family.geometry.query]
-    return (before, after + target) if family.geometry.reverse else (before + target[0], after)
+    return (before, after + target) if family.geometry.reverse else (before + target, after)
+
+
+def plain(numbers: Any) -> Any:
+    """The numbers without their bounds."""
+    return numbers.value if isinstance(numbers, Rounded | Vote) else numbers
 
 
 def worst_string(
     family: Family, case: StepCase, votes: Mapping[int, Any], length: int, step: int
 ) -> Int64[np.ndarray, " n"]:
-    """The string of that length that minimises N at that step (as far as floats, or balls, tell weights apart)."""
-    zero, one = (votes[token] for token in family.data)
-    before = (family.before[1] * one < family.before[0] * zero)[: max(0, step - 2)].astype(np.int64)
-    after = (family.after[1] * one < family.after[0] * zero)[: length - step].astype(np.int64)
+    """The string of that length that minimises N at that step, as far as floats tell terms apart.
+
+    Of balls, each symbol takes the choice with the smaller upper end: the string's own N is certainly at most 0 if the
+    least N is.
+    """
+    zero, one = (plain(votes[token]) for token in family.data)
+    before, after = (
+        (_upper(plain(pair[1])[:count] * one) < _upper(plain(pair[0])[:count] * zero)).astype(np.int64)
+        for pair, count in ((family.before, max(0, step - 2)), (family.after, length - step))
+    )
     string = np.empty(length, dtype=np.int64)
     string[step - 1] = case.symbol
     string[step:] = after[::-1] if family.geometry.reverse else after
@@ -282,42 +288,33 @@ def worst_string(
     return string
 
 
+_upper_ends = np.frompyfunc(arb.upper, 1, 1)
+
+
+def _upper(terms: Any) -> Any:
+    return _upper_ends(terms) if terms.dtype == object else terms
+
+
 def total_weight(family: Family, string: Int64[np.ndarray, " n"], step: int) -> float:
-    """The sum of all weights at a step of a string, float64; the attention's denominator."""
+    """The sum of all weights at a step of a string, float64, no bound; the attention's denominator."""
     length = len(string)
     m, index = length - step, step - family.geometry.least_step
     after = string[step:][::-1] if family.geometry.reverse else string[step:]
     before = string[: max(0, step - 2)][::-1]
-    result = float(np.where(after == 1, family.after[1][:m], family.after[0][:m]).sum())
-    result += float(np.where(before == 1, family.before[1][: before.size], family.before[0][: before.size]).sum())
-    result += float(family.target[string[step - 1]][m if family.geometry.reverse else 0])
-    result += sum(float(weights[index]) for weights in family.steps.values())
-    result += sum(float(weights[m]) for weights in family.rests.values())
-    return result + (0.0 if family.previous is None else float(family.previous))
+    result = 0.0
+    for pair, symbols in ((family.after, after), (family.before, before)):
+        zero, one = (plain(weights)[: symbols.size] for weights in pair)
+        result += float(np.where(symbols == 1, one, zero).sum())
+    result += float(plain(family.target[string[step - 1]])[m if family.geometry.reverse else 0])
+    result += sum(float(plain(weights)[index]) for weights in family.steps.values())
+    result += sum(float(plain(weights)[m]) for weights in family.rests.values())
+    return result + (0.0 if family.previous is None else float(plain(family.previous)[0]))
 
 
-def block_depth(count: int) -> int:
-    """Most additions that a summand of `prefix_sums` passes through."""
-    width = isqrt(count) + 1
-    return width + count // width + 2
+FLOATS = Arithmetic(minimum, prefix_sums)
 
 
-def prefix_sums(terms: Series) -> Float64[np.ndarray, " sums"]:
-    """0 and the sums of the first 1, 2, .. terms, in blocks: rounding grows with the root of their number only."""
-    width = isqrt(terms.size) + 1
-    rows = -(-terms.size // width)
-    sums = np.zeros(1 + rows * width)
-    sums[1 : 1 + terms.size] = terms
-    blocks = sums[1:].reshape(rows, width)
-    np.cumsum(blocks, axis=1, out=blocks)
-    blocks[1:] += np.cumsum(blocks[:-1, -1])[:, None]
-    return sums[: 1 + terms.size]
-
-
-FLOATS = Arithmetic(np.minimum, prefix_sums)
-
-
-def _ball_prefix_sums(terms: Series) -> Series:
+def _ball_prefix_sums(terms: Balls) -> Balls:
     return np.add.accumulate(np.concatenate([np.array([arb(0)], dtype=object), terms.astype(object)]))
 
 
@@ -330,44 +327,10 @@ _minimum_of_balls = np.frompyfunc(_arb_min, 2, 1)
 BALLS = Arithmetic(_minimum_of_balls, _ball_prefix_sums)
 
 
-@dataclass(frozen=True)
-class Votes:
-    """Votes by token as floats, and bounds of what they are off by."""
+def float_votes(votes: Mapping[int, arb], threshold: float = 0.0) -> dict[int, Vote]:
+    """Votes minus a threshold, rounded, with what they are off by.
 
-    value: dict[int, float]
-    radius: dict[int, float]
-
-
-def float_votes(votes: Mapping[int, arb], threshold: float = 0.0) -> Votes:
-    """Votes minus a threshold, rounded."""
-    shifted = {token: vote - arb(threshold) for token, vote in votes.items()}
-    value = {token: float(vote.mid()) for token, vote in shifted.items()}
-    return Votes(value, {token: float_above(abs(shifted[token] - arb(value[token]))) for token in value})
-
-
-def weight_sums(family: Family) -> dict[int, float]:
-    """By token, an upper bound of all weights that any one step can meet, float64."""
-    sums: dict[int, float] = {}
-
-    def add(token: int, amount: float) -> None:
-        sums[token] = sums.get(token, 0.0) + amount
-
-    for symbol, token in enumerate(family.data):
-        add(token, float(family.before[symbol].sum() + family.after[symbol].sum() + family.target[symbol].max()))
-    for series in (family.steps, family.rests):
-        for token, weights in series.items():
-            add(token, float(weights.max()))
-    if family.previous is not None:
-        add(family.geometry.query, float(family.previous))
-    return {token: amount * (1 + 2.0**-20) for token, amount in sums.items()}
-
-
-def rounding_error(family: Family, sums: Mapping[int, float], kappa: float, votes: Votes) -> float:
-    """The bound derived above, for every P(i) + H(m); `sums` from `weight_sums`, `kappa` the weights' error."""
-    depth = block_depth(family.horizon) + len(family.steps) + len(family.rests) + 16
-    unit = kappa + depth * UNIT_ROUNDOFF
-    result = 0.0
-    for token, weight in sums.items():
-        vote = abs(votes.value[token])
-        result += weight * (vote * unit + votes.radius[token] * 2) + 8 * family.horizon * UNDERFLOW * vote
-    return result * (1 + 2.0**-10)
+    Precondition: all in units in which they are below 2^1000 in absolute value.
+    """
+    with working_precision(MODEL_PRECISION):
+        return {token: rounded_vote(vote - arb(threshold)) for token, vote in votes.items()}
