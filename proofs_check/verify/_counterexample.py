@@ -19,7 +19,7 @@ from itertools import pairwise
 from flint import arb
 
 from proofs_check.verify._balls import ball, total, working_precision
-from proofs_check.verify._document import Rejected, require_fields, require_integer, require_list
+from proofs_check.verify._document import Rejected, digest, require_fields, require_integer, require_list
 from proofs_check.verify._grid_model import GridModel, Score
 from proofs_check.verify._scan import ATTEMPTS, LARGEST_LENGTH
 from proofs_check.verify._waves import MOST_EVALUATIONS, WaveSum, exact_period, precision_for
@@ -107,8 +107,11 @@ def check_grid_counterexample(model: GridModel, claim: object) -> str:
 
 
 def _listed(flips: Sequence[int]) -> str:
+    """The positions, by a digest of all of them (in decimal, a comma between two) where they are many."""
     text = ", ".join(str(flip) for flip in flips[:20])
-    return text if len(flips) <= 20 else f"{text}, ... ({len(flips)} positions)"
+    if len(flips) <= 20:
+        return text
+    return f"{text}, ... ({len(flips)} positions of {digest(','.join(map(str, flips)))})"
 
 
 def _case(model: GridModel, symbols: bytes, step: int) -> _Case:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,8 @@ def spell(number: Fraction | int) -> str:
     """A number in full, whatever its length (`str` refuses integers of more than 4300 digits)."""
     numerator, denominator = number.as_integer_ratio()
     return str(fmpz(numerator)) if denominator == 1 else f"{fmpz(numerator)}/{fmpz(denominator)}"
+
+
+def digest(text: str) -> str:
+    """How statements name what is too long to spell out: the first 16 hexadecimal digits of the text's SHA-256."""
+    return f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}..."

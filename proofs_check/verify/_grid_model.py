@@ -170,7 +170,8 @@ def grid_model(file: WeightsFile) -> GridModel:
         raise Rejected("metadata.rho is not positive")
     a = require_integer(metadata["a"], "metadata.a", 1, LARGEST_SIZE)
     b = require_integer(metadata["b"], "metadata.b", 1, LARGEST_SIZE)
-    row, column = read_frequencies(metadata["frequencies"])
+    frequencies = read_frequencies(metadata["frequencies"])
+    row, column = frequencies.row, frequencies.column
     sizes = read_sizes(metadata["config"], _FIXED)
     if sizes["vocabulary_size"] != a + b + 2:
         raise Rejected(f"config.vocabulary_size is {sizes['vocabulary_size']}, not a + b + 2 = {a + b + 2}")

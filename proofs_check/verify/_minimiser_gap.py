@@ -108,7 +108,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
         Rejected: the point leaves a diamond, the multipliers are no weights, or a bound is not proved.
     """
     fields = require_fields(inputs, "inputs", ("frequencies", "length", "asker"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
+    row, column = frequencies.row, frequencies.column
     length = read_training_length(fields["length"], 2)
     asker = require_choice(fields["asker"], "inputs.asker", tuple(ASKERS))
     given = require_fields(evidence, "evidence", ("row", "column", "multipliers"))
@@ -126,8 +127,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
     if not decide(lambda: is_at_most(_bound(Waves(row, column), multipliers), ball(most)), "claim.at_most", MOST_BITS):
         raise Rejected("claim.at_most is smaller than what the multipliers prove")
     return (
-        f"Of {ASKERS[asker]}, with {len(row)} + {len(column)} frequency pairs and strings of length <= {length}, the "
-        f"largest worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
+        f"Of {ASKERS[asker]}, with {frequencies.description}, and strings of length <= {length}, the largest "
+        f"worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
     )
 
 
@@ -138,7 +139,8 @@ def check_minimiser_limit_failure(inputs: object, evidence: object, claim: objec
         Rejected: the margin is not reached by the point, or the multipliers do not force a negative gap.
     """
     fields = require_fields(inputs, "inputs", ("frequencies", "length"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
+    row, column = frequencies.row, frequencies.column
     length = read_training_length(fields["length"], 2)
     given = require_fields(evidence, "evidence", ("column", "multipliers"))
     zero = (Fraction(0), Fraction(0))
@@ -161,9 +163,9 @@ def check_minimiser_limit_failure(inputs: object, evidence: object, claim: objec
     if not decide(negative, "the gap at claim.distance", MOST_BITS):
         raise Rejected("the multipliers do not make the gap at claim.distance negative")
     return (
-        f"With {len(column)} column frequency pairs: some query of B_b has gaps of at least {spell(margin)} (in units "
-        f"of 2 M^2) at all distances 1 to {length - 1}, and every query that has gives the source {distance} columns "
-        "further on a larger score than the wanted one."
+        f"With {frequencies.description}: some query of B_b has gaps of at least {spell(margin)} (in units of 2 M^2) at "
+        f"all distances 1 to {length - 1}, and every query that has gives the source {distance} columns further on a "
+        "larger score than the wanted one."
     )
 
 

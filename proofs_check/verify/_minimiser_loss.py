@@ -48,7 +48,7 @@ from proofs_check.verify._document import (
     require_rational,
     spell,
 )
-from proofs_check.verify._frequencies import Frequency, read_frequencies
+from proofs_check.verify._frequencies import Frequencies, read_frequencies
 from proofs_check.verify._minimiser_gap import (
     WANTED,
     Relation,
@@ -71,7 +71,7 @@ class _Case:
     """The inputs and the evidence, read.
 
     Attributes:
-        row, column: frequencies.
+        frequencies: of both axes.
         length, bound: L and M.
         tied: one query for all?
         weights: omega of each term.
@@ -80,8 +80,7 @@ class _Case:
         same: the costs of the sums over tokens of one symbol, by asker.
     """
 
-    row: tuple[Frequency, ...]
-    column: tuple[Frequency, ...]
+    frequencies: Frequencies
     length: int
     bound: Fraction
     tied: bool
@@ -103,7 +102,7 @@ def check_minimiser_loss(inputs: object, evidence: object, claim: object) -> str
     if not decide(lambda: is_at_most(ball(excess), _excess(case)), "claim.excess_at_least", MOST_BITS):
         raise Rejected("claim.excess_at_least is more than the evidence proves")
     return (
-        f"With {len(case.row)} + {len(case.column)} frequency pairs and {'tied' if case.tied else 'free'} queries, "
+        f"With {case.frequencies.description}, and {'tied' if case.tied else 'free'} queries, "
         f"every one-layer model with all parameters in [-M, M], M = {spell(case.bound)}, has a population loss over "
         f"strings of length <= {case.length} of at least ln(1 + exp(-M)) + {spell(excess)}."
     )
@@ -118,7 +117,7 @@ def _excess(case: _Case) -> arb:
 def _share(case: _Case) -> arb:
     if not case.weights:
         return arb(0)
-    waves, scale = Waves(case.row, case.column), 2 * ball(case.bound) ** 2
+    waves, scale = Waves(case.frequencies.row, case.frequencies.column), 2 * ball(case.bound) ** 2
     askers = sorted({asker for asker, _, _ in case.weights})
     factors = {asker: _factor(case, waves, scale, asker) for asker in askers}
     multipliers = {
@@ -189,7 +188,7 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
 
 def _read(inputs: object, evidence: object) -> _Case:
     fields = require_fields(inputs, "inputs", ("frequencies", "length", "bound", "queries"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
     length = read_training_length(fields["length"], 1)
     bound = require_rational(fields["bound"], "inputs.bound")
     tied = require_choice(fields["queries"], "inputs.queries", ("free", "tied")) == "tied"
@@ -206,7 +205,7 @@ def _read(inputs: object, evidence: object) -> _Case:
     chosen = [(asker, "mean", relation) for asker in askers for relation in _same_weights(length, tied, asker)]
     for (asker, _, relation), cost in _read_costs(given["same"], chosen).items():
         same.setdefault(asker, {})[relation] = cost
-    return _Case(row, column, length, bound, tied, weights, wish, costs, same)
+    return _Case(frequencies, length, bound, tied, weights, wish, costs, same)
 
 
 def _occurrences(length: int, tied: bool) -> Iterator[tuple[str, Relation, bool, Fraction]]:

@@ -20,6 +20,7 @@ place j has the distance n+i-j+b-1 and an output i-1-j, so that they can coincid
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ from itertools import product
 
 from proofs_check.verify._document import (
     Rejected,
+    digest,
     require_choice,
     require_fields,
     require_integer,
     require_list,
     require_text,
+    spell,
 )
 
 RELATIONS = ("shift", "nope", "absolute", "grid", "row-and-shift", "bipe", "segatron", "hirope")
@@ -116,8 +119,14 @@ def check_sign_witness(inputs: object, evidence: object, claim: object) -> str:
                 _check_step(setting, "".join(symbols), step, votes, weights)
     return (
         f"Some one-layer, one-head model with two outputs copies every binary string of length <= {length}, for "
-        f"{setting.describe()}; its weights are those of the certificate."
+        f"{setting.describe()}; its votes and weights are those of the certificate, of {_digest(votes, weights)}."
     )
+
+
+def _digest(votes: dict[str, int], weights: dict[Key, int]) -> str:
+    """Of JSON without blanks: [token, vote] by token, then [query, key, [relation], weight] in order, numbers spelled."""
+    rows = [[query, key, list(relation), spell(weights[query, key, relation])] for query, key, relation in sorted(weights)]
+    return digest(json.dumps([sorted(votes.items()), rows], separators=(",", ":")))
 
 
 def _check_step(setting: _Setting, string: str, step: int, votes: dict[str, int], weights: dict[Key, int]) -> None:

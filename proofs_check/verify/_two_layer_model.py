@@ -143,7 +143,8 @@ def two_layer_model(file: WeightsFile) -> TwoLayerModel:
     b = require_integer(metadata["b"], "metadata.b", 2, LARGEST_SIZE)
     if trained and (a, b) != (2, 3):
         raise Rejected("the trained layout has a = 2 and b = 3")
-    row, column = read_frequencies(metadata["frequencies"])
+    frequencies = read_frequencies(metadata["frequencies"])
+    row, column = frequencies.row, frequencies.column
     if any(_is_not_zero(frequency) for frequency in row):
         raise Rejected("a row frequency of a two-layer copier is not 0")
     sizes = read_sizes(metadata["config"], _FIXED)
