@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from constructions import build_grid_copier
 from proofs_check._check import CheckParameters, run_check
 from proofs_check.command_line import main
-from proofs_check.verify import verify_file
+from proofs_check.verify import _work, verify_file
 from proofs_check.verify._verdict import _CHECKS
 from theory import draw_grid_frequencies
 
@@ -171,10 +172,46 @@ def test_the_same_frequencies_have_one_name_however_they_are_spelled(genuine: Pa
 
 
 def test_a_digest_is_of_the_text_that_the_documentation_specifies(genuine: Path) -> None:
-    from hashlib import sha256
-
     path = next(iter(genuine.glob("*free-first-gap.json")))
     frequencies = read(path)["inputs"]["frequencies"]
     lowest = {name: [str(Fraction(x)) for x in frequencies[name]] for name in ("row", "column")}
     text = json.dumps({"unit": frequencies["unit"], **lowest}).replace(" ", "")
     assert f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}..." in (verify_file(path).statement or "")
+
+
+#: Values that some check of a field might not expect.
+GARBAGE: tuple[Any, ...] = (
+    None, True, 0, -1, 2**53, 1.5, "nan", "1/0", "9" * 19_999, "-" + "9" * 19_999, "1/" + "9" * 19_990,
+    "0." + "0" * 9000 + "1", [], {}, "", "x", [[]], [[[]]], {"a": 1}, "1e400", str(10**30), "1/3", "-1/2",
+    {"base": "9" * 9000, "d": 4096}, {"unit": "turn", "row": ["1/2"] * 300, "column": ["1/3"] * 300},
+)  # fmt: skip
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of all values in a document; of a long list the first and the last entries."""
+    yield here
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*here, key))
+    elif isinstance(value, list):
+        for index in sorted({0, 1, len(value) - 1} & set(range(len(value)))):
+            yield from places(value[index], (*here, index))
+
+
+@pytest.mark.parametrize("kind", sorted(_CHECKS))
+def test_garbage_in_any_place_is_no_accident(genuine: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Genuine certificates take a hundredth of the limit; garbage may take all of it.
+    monkeypatch.setattr(_work, "MOST_UNITS", _work.MOST_UNITS // 60)
+    document = read(of_kind(genuine, kind)[0])
+    for path in places(document):
+        if not path:
+            continue
+        for garbage in GARBAGE:
+            changed = copy.deepcopy({"": document})
+            place: Any = changed
+            for key in ("", *path)[:-1]:
+                place = place[key]
+            place[("", *path)[-1]] = garbage
+            (genuine / "edited.certificate").write_text(json.dumps(changed[""]))
+            verdict = verify_file(genuine / "edited.certificate")
+            assert verdict.accepted or "broke off" not in (verdict.reason or ""), (path, garbage, verdict)

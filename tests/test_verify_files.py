@@ -25,14 +25,16 @@ LEMMA = {
 #: Files by name, with what must be said of each. Reports are made by the functions that write them.
 OTHERS: dict[str, tuple[bytes, str]] = {
     "check.json": (
-        json.dumps(check_document(CheckParameters((Fraction(20000),)), [])).encode(), "is the report of `copycert check`"
+        json.dumps(check_document(CheckParameters((Fraction(20000),)), [])).encode(),
+        "is the report of `copycert check`",
     ),
     "comparison.json": (
         json.dumps(comparison_document([], complete=True)).encode(), "is the report of `copycert compare`"
     ),
     "floats.json": (json.dumps(floats_document([], {})).encode(), "is the report of `copycert floats`"),
     "config.json": (
-        json.dumps(preset_run("provable-1layer", "rope2d").document()).encode(), "is the configuration of a training run"
+        json.dumps(preset_run("provable-1layer", "rope2d").document()).encode(),
+        "is the configuration of a training run",
     ),
     "mine.json": (b'{"row": [0.5], "column": [1.0]}', "is a file of frequencies"),
     "verdicts.json": (b'{"files": []}', "is the report of `copycert verify`"),

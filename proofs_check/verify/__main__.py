@@ -1,4 +1,4 @@
-"""`python -I -O -m proofs_check.verify [--json] FILE|DIR ...`: exit code 0 all accepted, 1 one rejected, 2 bad input."""
+"""`python -I -O -m proofs_check.verify [--json] FILE|DIR ...`: 0 all accepted, 1 one rejected, 2 bad input."""
 
 from __future__ import annotations
 

@@ -18,6 +18,9 @@ LARGEST_JSON_INTEGER = 2**53
 #: Longest text of one number; longer ones are refused unread.
 LONGEST_NUMBER = 20_000
 
+#: Longest reason for a rejection.
+LONGEST_REASON = 300
+
 _INTEGER = re.compile(r"-?[0-9]+")
 _RATIONAL = re.compile(r"(-?[0-9]+)(?:/([0-9]+)|\.([0-9]+))?")
 
@@ -80,8 +83,19 @@ def shown(value: object) -> str:
         return "an object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    text = ascii(value[:80]) if isinstance(value, str) else ascii(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        # `ascii` refuses integers of more than 4300 digits.
+        text = str(fmpz(value))
+    else:
+        text = ascii(value[:80]) if isinstance(value, str) else ascii(value)
     return text if len(text) <= 64 else text[:60] + "..."
+
+
+def one_line(text: str) -> str:
+    """A reason as one ASCII line of at most 300 characters: it may quote what a certificate says."""
+    line = " ".join(text.encode("ascii", "backslashreplace").decode("ascii").split())
+    line = "".join(character if character.isprintable() else "?" for character in line)
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."
 
 
 def require_fields(value: object, what: str, names: Sequence[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -113,7 +113,7 @@ def read_frequencies(document: object) -> Frequencies:
     return Frequencies(_axis(row, unit), _axis(column, unit), _canonical(canonical))
 
 
-def _canonical(document: dict[str, object]) -> str:
+def _canonical(document: Mapping[str, object]) -> str:
     """JSON without blanks: fields in the order of docs/certificates.md, rationals as strings in lowest terms."""
     return json.dumps(document, separators=(",", ":"))
 

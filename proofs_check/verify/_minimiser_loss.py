@@ -58,12 +58,16 @@ from proofs_check.verify._minimiser_gap import (
     read_relation,
     read_training_length,
 )
+from proofs_check.verify._work import function_units, product_units, spend
 
 #: Who asks; which symbol is wanted (the mean of both, the query token or the other one); where the wrong token stands.
 Term = tuple[str, str, Relation]
 
 #: Most bits that the comparison may take.
 MOST_BITS = 8192
+
+#: Units of work for adding the probability of a token seen.
+_UNITS_AN_OCCURRENCE = 5
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ def _excess(case: _Case) -> arb:
 def _share(case: _Case) -> arb:
     if not case.weights:
         return arb(0)
+    spend(2 * len(case.weights) * function_units())
     waves, scale = Waves(case.frequencies.row, case.frequencies.column), 2 * ball(case.bound) ** 2
     askers = sorted({asker for asker, _, _ in case.weights})
     factors = {asker: _factor(case, waves, scale, asker) for asker in askers}
@@ -158,6 +163,7 @@ def _least_probability(case: _Case, asker: str) -> Fraction:
 def _same_symbol(case: _Case, waves: Waves, scale: arb, asker: str) -> arb:
     """y: a bound from below of the mean of the sum of exp(-gap) over tokens of one symbol."""
     multipliers, value = {}, arb(0)
+    spend(len(case.same[asker]) * function_units())
     for relation, weight in _same_weights(case.length, case.tied, asker).items():
         cost = ball(case.same[asker][relation])
         multipliers[relation] = ball(weight) * (-cost).exp()
@@ -173,6 +179,7 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
     wanted = waves.at(WANTED)
     turned = [(kind, weight, waves.at(relation)) for (kind, relation), weight in own.items()]
     result = arb(0)
+    spend(4 * len(wanted) * len(turned) * product_units())
     for f in range(len(wanted)):
         sides = []
         for side in (0, 1):
@@ -217,6 +224,7 @@ def _occurrences(length: int, tied: bool) -> Iterator[tuple[str, Relation, bool,
     for n in range(2, length + 1):
         for step in range(1, n + 1):
             asker = "any" if tied else "last" if step == 1 else "data"
+            spend(_UNITS_AN_OCCURRENCE * n)
             seen = [(-1, k) for k in range(1 - step, n - step + 1) if k != 0]
             for relation in seen + [(0, k) for k in range(2 - step, 1)]:
                 yield asker, relation, step > 1 and relation in ((-1, -1), (0, 0)), Fraction(1, length * n)

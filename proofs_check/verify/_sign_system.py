@@ -34,8 +34,10 @@ from proofs_check.verify._document import (
     require_integer,
     require_list,
     require_text,
+    shown,
     spell,
 )
+from proofs_check.verify._work import spend
 
 RELATIONS = ("shift", "nope", "absolute", "grid", "row-and-shift", "bipe", "segatron", "hirope")
 SIGNS = ("any", "opposite", "equal")
@@ -46,6 +48,9 @@ FOR_ALL = ("shift", "nope")
 LONGEST, MOST_TOKENS, MOST_PARTS, MOST_CASES, MOST_OPEN_VOTES = 12, 64, 4096, 4096, 14
 
 _HIROPE_WINDOW = 3
+
+#: Units of work for a token seen at a step.
+_UNITS_A_TOKEN = 4
 
 Key = tuple[str, str, tuple[int, ...]]
 
@@ -124,8 +129,10 @@ def check_sign_witness(inputs: object, evidence: object, claim: object) -> str:
 
 
 def _digest(votes: dict[str, int], weights: dict[Key, int]) -> str:
-    """Of JSON without blanks: [token, vote] by token, then [query, key, [relation], weight] in order, numbers spelled."""
-    rows = [[query, key, list(relation), spell(weights[query, key, relation])] for query, key, relation in sorted(weights)]
+    """Of JSON without blanks: [token, vote] by token, then [query, key, relation, weight] in order."""
+    rows = [
+        [query, key, list(relation), spell(weights[query, key, relation])] for query, key, relation in sorted(weights)
+    ]
     return digest(json.dumps([sorted(votes.items()), rows], separators=(",", ":")))
 
 
@@ -171,7 +178,7 @@ def _read_weights(value: object) -> dict[Key, int]:
         relation = tuple(require_integer(part, "relation") for part in require_list(fields["relation"], "relation", 4))
         key = (require_text(fields["query"], "query"), require_text(fields["key"], "key"), relation)
         if key in weights:
-            raise Rejected(f"two weights for {key}")
+            raise Rejected(f"two weights for query {shown(key[0])}, key {shown(key[1])} at one relation")
         weights[key] = require_integer(fields["weight"], "weight", 1)
     return weights
 
@@ -190,7 +197,7 @@ def _check_part(setting: _Setting, value: object, length: int) -> dict[str, int]
             total[key] += multiplier if string[step - 1] == "0" else -multiplier
     for key, coefficient in total.items():
         if coefficient and votes.get(key[1], 0) * coefficient >= 0:
-            raise Rejected(f"{coefficient} h{key} is left, which does not have to be negative")
+            raise Rejected(f"{shown(coefficient)} h{key} is left, which does not have to be negative")
     return votes
 
 
@@ -216,6 +223,7 @@ def _check_cover(setting: _Setting, assumed: list[dict[str, int]]) -> None:
     others = sorted({name for votes in assumed for name in votes} - {"0", "1"})
     if len(others) > MOST_OPEN_VOTES:
         raise Rejected(f"votes of more than {MOST_OPEN_VOTES} tokens beside 0 and 1 are assumed")
+    spend(len(_allowed(setting.signs)) * 2 ** len(others) * (2 + len(assumed)))
     for (zero, one), rest in product(_allowed(setting.signs), product((1, -1), repeat=len(others))):
         signs = {"0": zero, "1": one, **dict(zip(others, rest, strict=True))}
         if not any(votes.items() <= signs.items() for votes in assumed):
@@ -232,6 +240,8 @@ def _infix(b: int) -> list[str]:
 
 def _seen(setting: _Setting, string: str, step: int) -> Iterator[Key]:
     """(query token, key token, relation) of every token seen at a step."""
+    around = 2 if setting.a is None else setting.a + (setting.b or 1)
+    spend(_UNITS_A_TOKEN * (around + len(string) + step))
     if setting.a is None:
         yield from _seen_for_all(setting, string, step)
         return

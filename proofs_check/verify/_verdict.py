@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from proofs_check.verify._all_budgets import check_all_budgets
 from proofs_check.verify._anchor_lemma import check_anchor_lemma, check_anchor_pair
@@ -15,6 +14,7 @@ from proofs_check.verify._counterexample import check_grid_counterexample
 from proofs_check.verify._document import (
     Rejected,
     UnreadableCertificateError,
+    one_line,
     require_fields,
     require_rational,
     require_text,
@@ -37,6 +37,7 @@ from proofs_check.verify._two_layer_length import check_two_layer_length
 from proofs_check.verify._two_layer_model import CONSTRUCTION, TwoLayerModel, read_two_layer_model, two_layer_model
 from proofs_check.verify._two_layer_step import check_two_layer_wrong_step
 from proofs_check.verify._weights_file import read_weights_file
+from proofs_check.verify._work import limited
 
 ENVELOPE = ("schema", "kind", "inputs", "evidence", "claim")
 
@@ -69,9 +70,10 @@ def verify_file(path: Path | str) -> Verdict:
     """
     file = Path(path)
     try:
-        statement = _statement(file.parent, read_certificate(file))
+        with limited():
+            statement = _statement(file.parent, read_certificate(file))
     except Rejected as rejection:
-        return Verdict(str(path), False, None, str(rejection))
+        return Verdict(str(path), False, None, one_line(str(rejection)))
     except UnreadableCertificateError:
         raise
     except Exception as error:  # what no rule has thought of proves nothing, so it rejects
