@@ -38,7 +38,7 @@ from proofs_check._command_two_layer import describe_copier, require_precision, 
 from proofs_check._kernel import KernelError
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
-from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
+from proofs_check.verify import Verdict, verify_paths
 from theory import (
     RELATIONS,
     Decision,
@@ -233,28 +233,43 @@ def bound_two_layer(
 
 
 @cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> None:
-    """Check certificates with the independent checker, and print the statements that it derives itself."""
-    verdicts = [_verdict(file) for file in files]
+    """Check certificates with the independent checker, and print the statements that it derives itself.
+
+    Of a folder, such as that of check --out, all certificates in it and in its folder certificates.
+    """
+    checked: list[Verdict] = []
+    verdicts, skipped, code = [], [], 0
+    for finding in verify_paths(files):
+        if finding.skipped is not None:
+            skipped.append({"file": finding.file, "reason": finding.skipped})
+            click.echo(f"skipped   {finding.file}: it {finding.skipped}", err=True)
+        elif finding.verdict is None:
+            code = EXIT_BAD_INPUT
+            checked.append(Verdict(finding.file, False, None, finding.unreadable))
+            # The whole path: of a folder with many files its end is what tells them apart.
+            name = " ".join(finding.file.split())
+            click.echo(f"copycert: FILE = {name}: must be a certificate; it {finding.unreadable}", err=True)
+        else:
+            code = max(code, 0 if finding.verdict.accepted else 1)
+            checked.append(finding.verdict)
+            verdicts.append(finding.verdict)
+            if not as_json:
+                _print_verdict(finding.verdict)
     if as_json:
-        print_json(
-            {
-                "files": [
-                    {"file": v.file, "accepted": v.accepted, "statement": v.statement, "reason": v.reason}
-                    for v in verdicts
-                ]
-            }
-        )
-    else:
-        for v in verdicts:
-            click.echo(f"{'accepted' if v.accepted else 'REJECTED'}  {v.file}")
-            _echo_wrapped((v.statement if v.accepted else v.reason) or "")
-        accepted = sum(v.accepted for v in verdicts)
+        print_json({"files": [asdict(verdict) for verdict in checked], "skipped": skipped})
+    elif verdicts:
+        accepted = sum(verdict.accepted for verdict in verdicts)
         click.echo(f"{accepted} accepted, {len(verdicts) - accepted} rejected.")
-    ctx.exit(0 if all(v.accepted for v in verdicts) else 1)
+    ctx.exit(code)
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    click.echo(f"{'accepted' if verdict.accepted else 'REJECTED'}  {verdict.file}")
+    _echo_wrapped((verdict.statement if verdict.accepted else verdict.reason) or "")
 
 
 @cli.command("decide")
@@ -340,13 +355,6 @@ def _unit(frequencies: GridFrequencies) -> str:
     return "turns" if isinstance(frequencies.column[0], Turn) else "radians"
 
 
-def _verdict(file: Path) -> Verdict:
-    try:
-        return verify_file(file)
-    except UnreadableCertificateError as error:
-        raise InputError("FILE", str(file), str(error)) from error
-
-
 def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None) -> GridFrequencies:
     if file is not None and base is None and d is None:
         return read_grid_frequencies(file)
@@ -373,7 +381,7 @@ def _print_claims(claims: list[Claim], out: Path | None) -> None:
     console.print(f"{_tally(claims)}, {sum(claim.seconds for claim in claims):.1f} s.")
     if out:
         console.print(
-            f"Report: {out}/check.json. Verify the certificates with: copycert verify {out}/certificates/*.json",
+            f"Report: {out}/check.json. Verify the certificates with: copycert verify {out}",
             soft_wrap=True,
         )
     else:

@@ -1,4 +1,4 @@
-"""`python -I -O -m proofs_check.verify [--json] FILE ...`: exit code 0 all accepted, 1 one rejected, 2 bad input."""
+"""`python -I -O -m proofs_check.verify [--json] FILE|DIR ...`: 0 all accepted, 1 one rejected, 2 bad input."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import sys
 from dataclasses import asdict
 
-from proofs_check.verify import UnreadableCertificateError, Verdict, verify_file
+from proofs_check.verify import Verdict, verify_paths
 
-USAGE = "usage: python -m proofs_check.verify [--json] FILE ..."
+USAGE = "usage: python -m proofs_check.verify [--json] FILE|DIR ..."
 
 ACCEPTED, REJECTED, BAD_INPUT = 0, 1, 2
 
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Check files and print a line for each, or one JSON object; returns the exit code.
 
     A file that cannot be read is told in one line on stderr and makes the exit code 2; the others are checked all
-    the same.
+    the same. Of a folder, the certificates in it are checked and other JSON files named on stderr.
     """
     options = {argument for argument in arguments if argument.startswith("-")}
     files = [argument for argument in arguments if not argument.startswith("-")]
@@ -27,26 +27,26 @@ def main(arguments: list[str]) -> int:
     if not files or options - {"--json"}:
         _complain(USAGE)
         return BAD_INPUT
-    verdicts, code = [], ACCEPTED
-    for file in files:
-        verdict, code_of_file = _verdict(file)
-        code = max(code, code_of_file)
-        verdicts.append(verdict)
-        if "--json" not in options and code_of_file != BAD_INPUT:
+    verdicts, skipped, code = [], [], ACCEPTED
+    for finding in verify_paths(files):
+        if finding.skipped is not None:
+            skipped.append({"file": finding.file, "reason": finding.skipped})
+            _complain(f"{finding.file} {finding.skipped}: skipped")
+            continue
+        verdict = finding.verdict
+        if verdict is None:
+            code = BAD_INPUT
+            verdict = Verdict(finding.file, False, None, finding.unreadable)
+            _complain(f"{finding.file} {finding.unreadable}")
+        else:
+            code = max(code, ACCEPTED if verdict.accepted else REJECTED)
             outcome = f"accepted: {verdict.statement}" if verdict.accepted else f"rejected: {verdict.reason}"
-            print(_one_line(f"{file}: {outcome}"), flush=True)
+            if "--json" not in options:
+                print(_one_line(f"{verdict.file}: {outcome}"), flush=True)
+        verdicts.append(verdict)
     if "--json" in options:
-        print(json.dumps({"files": [asdict(verdict) for verdict in verdicts]}))
+        print(json.dumps({"files": [asdict(verdict) for verdict in verdicts], "skipped": skipped}))
     return code
-
-
-def _verdict(file: str) -> tuple[Verdict, int]:
-    try:
-        verdict = verify_file(file)
-    except UnreadableCertificateError as error:
-        _complain(f"{file}: {error}")
-        return Verdict(file, False, None, str(error)), BAD_INPUT
-    return verdict, ACCEPTED if verdict.accepted else REJECTED
 
 
 def _complain(message: str) -> None:

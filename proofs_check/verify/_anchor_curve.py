@@ -20,6 +20,7 @@ from proofs_check.verify._document import Rejected
 from proofs_check.verify._frequencies import Frequency, Turns
 from proofs_check.verify._two_layer_form import Form
 from proofs_check.verify._two_layer_model import Turning, frequency_bits
+from proofs_check.verify._work import function_units, product_units, spend
 
 #: Lengths, steps and places beyond this are refused.
 LARGEST_LENGTH = 10**60
@@ -69,6 +70,7 @@ class Curve:
         """D and its derivatives of orders below `orders` at x. Cost: microseconds for each wave."""
         result = [arb(0)] * orders
         place = ball(x)
+        spend(len(self._waves) * (function_units() + (4 + 3 * orders) * product_units()))
         for wave in self._waves:
             sine, cosine = (2 * wave.turns * place).sin_cos_pi()
             value = wave.u * cosine + wave.v * sine
@@ -126,12 +128,16 @@ class Curve:
         Cost: at most `MOST_WAVES` evaluations of waves.
         """
         left = MOST_WAVES * 512 // max(512, bits)
+        # Where balls of this precision do not decide a piece so short, they decide none in it; only numbers grow.
+        narrowest = Fraction(1, 2**bits)
         pieces = [(Fraction(low), Fraction(high))]
         while pieces:
             start, end = pieces.pop()
             left -= self.count
             if left < 0:
                 raise Rejected(f"undecided: {what} takes too many evaluations")
+            if end - start < narrowest:
+                raise Rejected(f"undecided: {what}, near a place where it holds with equality or nearly so")
             answer = question((start + end) / 2, ball((end - start) / 2))
             if answer is False:
                 raise Rejected(f"not so: {what}")

@@ -19,10 +19,11 @@ from itertools import pairwise
 from flint import arb
 
 from proofs_check.verify._balls import ball, total, working_precision
-from proofs_check.verify._document import Rejected, require_fields, require_integer, require_list
+from proofs_check.verify._document import Rejected, digest, require_fields, require_integer, require_list
 from proofs_check.verify._grid_model import GridModel, Score
 from proofs_check.verify._scan import ATTEMPTS, LARGEST_LENGTH
 from proofs_check.verify._waves import MOST_EVALUATIONS, WaveSum, exact_period, precision_for
+from proofs_check.verify._work import function_units, spend
 
 #: All tokens are evaluated where at most this many evaluations of waves are needed.
 EVALUATED_WITHOUT_CUT = 100_000
@@ -107,8 +108,11 @@ def check_grid_counterexample(model: GridModel, claim: object) -> str:
 
 
 def _listed(flips: Sequence[int]) -> str:
+    """The positions, by a digest of all of them (in decimal, a comma between two) where they are many."""
     text = ", ".join(str(flip) for flip in flips[:20])
-    return text if len(flips) <= 20 else f"{text}, ... ({len(flips)} positions)"
+    if len(flips) <= 20:
+        return text
+    return f"{text}, ... ({len(flips)} positions of {digest(','.join(map(str, flips)))})"
 
 
 def _case(model: GridModel, symbols: bytes, step: int) -> _Case:
@@ -184,6 +188,7 @@ def _attempt(model: GridModel, case: _Case, heads: dict[int, _Head], cut: int | 
     groups: dict[tuple[int, int, int], Fraction] = {}
     evaluated: dict[int, _Head] = {head.kind: head for head in heads.values()}
     unlisted = arb(0)
+    spend(len(case.symbols))
     for run in _data_runs(model, case):
         for token in (0, 1):
             vote = model.votes[token]
@@ -195,6 +200,7 @@ def _attempt(model: GridModel, case: _Case, heads: dict[int, _Head], cut: int | 
         if model.votes[seen.token]:
             _collect(groups, heads[seen.token], seen.row, [seen.column], model.votes[seen.token])
     left = [(key, vote) for key, vote in groups.items() if vote]
+    spend(len(left) * 2 * function_units())
     if len(left) * max(1, len(model.column)) > 4 * MOST_EVALUATIONS:
         raise Rejected("undecided: too many keys have to be evaluated")
     numerator = total(
@@ -222,6 +228,7 @@ def _collect(
     """Add votes to groups of exactly equal scores."""
     row = row if head.row.period is None else row % head.row.period
     period = head.column.period
+    spend(2 * len(columns))
     for column in columns:
         key = (head.kind, row, column if period is None else column % period)
         groups[key] = groups.get(key, Fraction(0)) + vote

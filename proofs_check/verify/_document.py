@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ LARGEST_JSON_INTEGER = 2**53
 
 #: Longest text of one number; longer ones are refused unread.
 LONGEST_NUMBER = 20_000
+
+#: Longest reason for a rejection.
+LONGEST_REASON = 300
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _RATIONAL = re.compile(r"(-?[0-9]+)(?:/([0-9]+)|\.([0-9]+))?")
@@ -79,8 +83,19 @@ def shown(value: object) -> str:
         return "an object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    text = ascii(value[:80]) if isinstance(value, str) else ascii(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        # `ascii` refuses integers of more than 4300 digits.
+        text = str(fmpz(value))
+    else:
+        text = ascii(value[:80]) if isinstance(value, str) else ascii(value)
     return text if len(text) <= 64 else text[:60] + "..."
+
+
+def one_line(text: str) -> str:
+    """A reason as one ASCII line of at most 300 characters: it may quote what a certificate says."""
+    line = " ".join(text.encode("ascii", "backslashreplace").decode("ascii").split())
+    line = "".join(character if character.isprintable() else "?" for character in line)
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."
 
 
 def require_fields(value: object, what: str, names: Sequence[str]) -> dict[str, Any]:
@@ -160,3 +175,8 @@ def spell(number: Fraction | int) -> str:
     """A number in full, whatever its length (`str` refuses integers of more than 4300 digits)."""
     numerator, denominator = number.as_integer_ratio()
     return str(fmpz(numerator)) if denominator == 1 else f"{fmpz(numerator)}/{fmpz(denominator)}"
+
+
+def digest(text: str) -> str:
+    """How statements name what is too long to spell out: the first 16 hexadecimal digits of the text's SHA-256."""
+    return f"SHA-256 {sha256(text.encode()).hexdigest()[:16]}..."

@@ -74,6 +74,7 @@ from proofs_check.verify._document import (
     require_rational,
     spell,
 )
+from proofs_check.verify._work import function_units, spend
 
 BUDGETS = ("paper", "three-tokens")
 
@@ -114,6 +115,7 @@ class _Universal:
 
     def single(self, m_value: int) -> bool:
         """Does (B) certainly hold at this m?"""
+        spend(16 * function_units(PRECISION))
         with working_precision(PRECISION):
             c, m, x = ball(self.exponent), arb(m_value), 2 * (4 * arb(m_value)).log()
             v = m - 23 if self.budget == "paper" else arb(3)

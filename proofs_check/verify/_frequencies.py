@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -13,15 +14,20 @@ from flint import arb
 from proofs_check.verify._balls import ball, floor_of_exact, working_precision
 from proofs_check.verify._document import (
     Rejected,
+    digest,
     require_choice,
     require_fields,
     require_integer,
     require_list,
     require_rational,
+    spell,
 )
 
 #: Most frequencies on an axis.
 MOST_FREQUENCIES = 1024
+
+#: Longest canonical text of frequencies that a statement spells out.
+LONGEST_NAME = 200
 
 #: Common periods beyond this are of no interest; distances are shorter.
 LARGEST_PERIOD = 2**64
@@ -70,8 +76,30 @@ class Radians:
 Frequency = Turns | Radians
 
 
-def read_frequencies(document: object) -> tuple[tuple[Frequency, ...], tuple[Frequency, ...]]:
-    """Row and column frequencies from the metadata of a weights file.
+@dataclass(frozen=True)
+class Frequencies:
+    """The frequencies of both axes, and how a statement names them.
+
+    Attributes:
+        row, column: the frequencies, at least one on each axis.
+        canonical: the document that was read, as one text: the same for the same numbers, however they were spelled.
+    """
+
+    row: tuple[Frequency, ...]
+    column: tuple[Frequency, ...]
+    canonical: str
+
+    @property
+    def description(self) -> str:
+        """How statements name them: in full where that is short, else by a digest of the canonical text."""
+        counts = f"{len(self.row)} + {len(self.column)} frequency pairs"
+        if len(self.canonical) <= LONGEST_NAME:
+            return f"{counts}, frequencies {self.canonical}"
+        return f"{counts}, frequencies of {digest(self.canonical)}"
+
+
+def read_frequencies(document: object) -> Frequencies:
+    """Row and column frequencies, from the inputs of a certificate or the metadata of a weights file.
 
     Raises:
         Rejected: not of one of the two forms of docs/certificates.md, or no frequency on an axis.
@@ -80,23 +108,33 @@ def read_frequencies(document: object) -> tuple[tuple[Frequency, ...], tuple[Fre
         return _base_frequencies(require_fields(document, "frequencies", ("base", "d")))
     fields = require_fields(document, "frequencies", ("unit", "row", "column"))
     unit = require_choice(fields["unit"], "frequencies.unit", ("turn", "radian"))
-    return _axis(fields["row"], unit, "row"), _axis(fields["column"], unit, "column")
+    row, column = (_numbers(fields[name], name) for name in ("row", "column"))
+    canonical = {"unit": unit, "row": [spell(x) for x in row], "column": [spell(x) for x in column]}
+    return Frequencies(_axis(row, unit), _axis(column, unit), _canonical(canonical))
 
 
-def _base_frequencies(fields: dict[str, Any]) -> tuple[tuple[Frequency, ...], tuple[Frequency, ...]]:
+def _canonical(document: Mapping[str, object]) -> str:
+    """JSON without blanks: fields in the order of docs/certificates.md, rationals as strings in lowest terms."""
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _base_frequencies(fields: dict[str, Any]) -> Frequencies:
     base = require_rational(fields["base"], "frequencies.base")
     d = require_integer(fields["d"], "frequencies.d", 4, 4 * MOST_FREQUENCIES)
     if base <= 0 or d % 4:
         raise Rejected("frequencies: base must be positive and d divisible by 4")
     axis = tuple(Radians(base, Fraction(-f, d // 4)) for f in range(d // 4))
-    return axis, axis
+    return Frequencies(axis, axis, _canonical({"base": spell(base), "d": d}))
 
 
-def _axis(values: object, unit: str, name: str) -> tuple[Frequency, ...]:
+def _numbers(values: object, name: str) -> list[Fraction]:
     entries = require_list(values, f"frequencies.{name}", MOST_FREQUENCIES)
     if not entries:
         raise Rejected(f"frequencies.{name} is empty")
-    numbers = [require_rational(entry, f"frequencies.{name}[{i}]") for i, entry in enumerate(entries)]
+    return [require_rational(entry, f"frequencies.{name}[{i}]") for i, entry in enumerate(entries)]
+
+
+def _axis(numbers: list[Fraction], unit: str) -> tuple[Frequency, ...]:
     return tuple(Turns(number) if unit == "turn" else Radians(number) for number in numbers)
 
 

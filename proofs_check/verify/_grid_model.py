@@ -25,6 +25,7 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._frequencies import Frequency, read_frequencies
 from proofs_check.verify._weights_file import Matrix, Vector, WeightsFile, read_weights_file
+from proofs_check.verify._work import spend
 
 EMBEDDING, READOUT = "embedding.weight", "readout.weight"
 QUERY, KEY, VALUE, OUTPUT = (f"blocks.0.attention.{part}.weight" for part in ("query", "key", "value", "output"))
@@ -47,6 +48,9 @@ _SIZES = ("vocabulary_size", "model_width", "head_width", "value_width")
 
 #: Sizes in the configuration beyond this are refused; no file that may be read holds so many numbers.
 LARGEST_SIZE = 2**28
+
+#: Units of work for the exact product of a stored number.
+UNITS_A_WEIGHT = 4
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,16 @@ class GridModel:
 
     def query(self, token: int) -> Vector:
         """Q w of a token."""
-        return self.file.matrices[QUERY].times(self.file.matrices[EMBEDDING].row(token))
+        return self._times(QUERY, token)
 
     def key(self, token: int) -> Vector:
         """K w of a token."""
-        return self.file.matrices[KEY].times(self.file.matrices[EMBEDDING].row(token))
+        return self._times(KEY, token)
+
+    def _times(self, name: str, token: int) -> Vector:
+        matrix, word = self.file.matrices[name], self.file.matrices[EMBEDDING].row(token)
+        spend(UNITS_A_WEIGHT * matrix.height * (1 + len(word)))
+        return matrix.times(word)
 
     def score(self, query_token: int, key_token: int) -> Score:
         """The score of a key token for a query token. Cost: two sparse products."""
@@ -170,14 +179,21 @@ def grid_model(file: WeightsFile) -> GridModel:
         raise Rejected("metadata.rho is not positive")
     a = require_integer(metadata["a"], "metadata.a", 1, LARGEST_SIZE)
     b = require_integer(metadata["b"], "metadata.b", 1, LARGEST_SIZE)
-    row, column = read_frequencies(metadata["frequencies"])
+    frequencies = read_frequencies(metadata["frequencies"])
+    row, column = frequencies.row, frequencies.column
     sizes = read_sizes(metadata["config"], _FIXED)
     if sizes["vocabulary_size"] != a + b + 2:
         raise Rejected(f"config.vocabulary_size is {sizes['vocabulary_size']}, not a + b + 2 = {a + b + 2}")
     if sizes["head_width"] != 2 * (len(row) + len(column)):
         raise Rejected(f"config.head_width is {sizes['head_width']}, not twice the number of frequencies")
     require_shapes(file, _shapes(sizes))
+    spend_on_weights(file)
     return GridModel(file, a, b, row, column)
+
+
+def spend_on_weights(file: WeightsFile) -> None:
+    """What it takes to multiply each stored number that is not 0 once, exactly."""
+    spend(UNITS_A_WEIGHT * sum(len(row) for matrix in file.matrices.values() for row in matrix.rows))
 
 
 def read_sizes(config: object, fixed: Mapping[str, object]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from proofs_check.verify._document import (
     spell,
 )
 from proofs_check.verify._frequencies import Frequency, Phase, read_frequencies
+from proofs_check.verify._work import function_units, product_units, spend
 
 Relation = tuple[int, int]
 Pair = tuple[Fraction, Fraction]
@@ -48,16 +49,21 @@ LARGEST_TRAINING_LENGTH, FURTHEST = 128, 10**12
 #: Most bits that a comparison may take.
 MOST_BITS = 8192
 
+#: Most bits of all multipliers together: their exact sum may have as many.
+MOST_MULTIPLIER_BITS = 200_000
+
 
 class Waves:
     """Cosines and sines of all pairs at relations, at the working precision in force; row pairs first."""
 
     def __init__(self, row: Sequence[Frequency], column: Sequence[Frequency]) -> None:
         axes = [(frequency, 0) for frequency in row] + [(frequency, 1) for frequency in column]
+        spend(len(axes) * function_units())
         self._phases = [(Phase(frequency, int(ctx.prec), FURTHEST), axis) for frequency, axis in axes]
 
     def at(self, relation: Relation) -> list[tuple[arb, arb]]:
         """(cosine, sine) of each pair. Cost: about a microsecond a pair."""
+        spend(len(self._phases) * (function_units() + 2))
         turned = [phase.sine_cosine(relation[axis]) for phase, axis in self._phases]
         return [(cosine, sine) for sine, cosine in turned]
 
@@ -70,6 +76,7 @@ def weighted(waves: Waves, multipliers: Mapping[Relation, arb]) -> list[tuple[ar
     """The coefficients of (A_f, B_f) in `sum_r multiplier gap(r)`."""
     rows = [(weight, waves.gap(relation)) for relation, weight in multipliers.items()]
     size = len(waves.at(WANTED))
+    spend(2 * size * len(rows) * product_units())
     return [
         (total(weight * gap[f][0] for weight, gap in rows), total(weight * gap[f][1] for weight, gap in rows))
         for f in range(size)
@@ -108,7 +115,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
         Rejected: the point leaves a diamond, the multipliers are no weights, or a bound is not proved.
     """
     fields = require_fields(inputs, "inputs", ("frequencies", "length", "asker"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
+    row, column = frequencies.row, frequencies.column
     length = read_training_length(fields["length"], 2)
     asker = require_choice(fields["asker"], "inputs.asker", tuple(ASKERS))
     given = require_fields(evidence, "evidence", ("row", "column", "multipliers"))
@@ -126,8 +134,8 @@ def check_minimiser_gap(inputs: object, evidence: object, claim: object) -> str:
     if not decide(lambda: is_at_most(_bound(Waves(row, column), multipliers), ball(most)), "claim.at_most", MOST_BITS):
         raise Rejected("claim.at_most is smaller than what the multipliers prove")
     return (
-        f"Of {ASKERS[asker]}, with {len(row)} + {len(column)} frequency pairs and strings of length <= {length}, the "
-        f"largest worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
+        f"Of {ASKERS[asker]}, with {frequencies.description}, and strings of length <= {length}, the largest "
+        f"worst-case gap is at least {spell(least)} and at most {spell(most)}, in units of 2 M^2."
     )
 
 
@@ -138,7 +146,8 @@ def check_minimiser_limit_failure(inputs: object, evidence: object, claim: objec
         Rejected: the margin is not reached by the point, or the multipliers do not force a negative gap.
     """
     fields = require_fields(inputs, "inputs", ("frequencies", "length"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
+    row, column = frequencies.row, frequencies.column
     length = read_training_length(fields["length"], 2)
     given = require_fields(evidence, "evidence", ("column", "multipliers"))
     zero = (Fraction(0), Fraction(0))
@@ -161,9 +170,9 @@ def check_minimiser_limit_failure(inputs: object, evidence: object, claim: objec
     if not decide(negative, "the gap at claim.distance", MOST_BITS):
         raise Rejected("the multipliers do not make the gap at claim.distance negative")
     return (
-        f"With {len(column)} column frequency pairs: some query of B_b has gaps of at least {spell(margin)} (in units "
-        f"of 2 M^2) at all distances 1 to {length - 1}, and every query that has gives the source {distance} columns "
-        "further on a larger score than the wanted one."
+        f"With {frequencies.description}: some query of B_b has gaps of at least {spell(margin)} (in units of 2 M^2) "
+        f"at all distances 1 to {length - 1}, and every query that has gives the source {distance} columns further on "
+        "a larger score than the wanted one."
     )
 
 
@@ -226,4 +235,6 @@ def read_multipliers(value: object, relations: Sequence[Relation]) -> dict[Relat
         if relation not in allowed or relation in found or weight < 0:
             raise Rejected("an entry of evidence.multipliers is negative, repeated, or of a relation that never occurs")
         found[relation] = weight
+    if sum(sum(map(int.bit_length, weight.as_integer_ratio())) for weight in found.values()) > MOST_MULTIPLIER_BITS:
+        raise Rejected(f"evidence.multipliers have more than {MOST_MULTIPLIER_BITS} bits together")
     return found

@@ -48,7 +48,7 @@ from proofs_check.verify._document import (
     require_rational,
     spell,
 )
-from proofs_check.verify._frequencies import Frequency, read_frequencies
+from proofs_check.verify._frequencies import Frequencies, read_frequencies
 from proofs_check.verify._minimiser_gap import (
     WANTED,
     Relation,
@@ -58,6 +58,7 @@ from proofs_check.verify._minimiser_gap import (
     read_relation,
     read_training_length,
 )
+from proofs_check.verify._work import function_units, product_units, spend
 
 #: Who asks; which symbol is wanted (the mean of both, the query token or the other one); where the wrong token stands.
 Term = tuple[str, str, Relation]
@@ -65,13 +66,16 @@ Term = tuple[str, str, Relation]
 #: Most bits that the comparison may take.
 MOST_BITS = 8192
 
+#: Units of work for adding the probability of a token seen.
+_UNITS_AN_OCCURRENCE = 5
+
 
 @dataclass(frozen=True)
 class _Case:
     """The inputs and the evidence, read.
 
     Attributes:
-        row, column: frequencies.
+        frequencies: of both axes.
         length, bound: L and M.
         tied: one query for all?
         weights: omega of each term.
@@ -80,8 +84,7 @@ class _Case:
         same: the costs of the sums over tokens of one symbol, by asker.
     """
 
-    row: tuple[Frequency, ...]
-    column: tuple[Frequency, ...]
+    frequencies: Frequencies
     length: int
     bound: Fraction
     tied: bool
@@ -103,7 +106,7 @@ def check_minimiser_loss(inputs: object, evidence: object, claim: object) -> str
     if not decide(lambda: is_at_most(ball(excess), _excess(case)), "claim.excess_at_least", MOST_BITS):
         raise Rejected("claim.excess_at_least is more than the evidence proves")
     return (
-        f"With {len(case.row)} + {len(case.column)} frequency pairs and {'tied' if case.tied else 'free'} queries, "
+        f"With {case.frequencies.description}, and {'tied' if case.tied else 'free'} queries, "
         f"every one-layer model with all parameters in [-M, M], M = {spell(case.bound)}, has a population loss over "
         f"strings of length <= {case.length} of at least ln(1 + exp(-M)) + {spell(excess)}."
     )
@@ -118,7 +121,8 @@ def _excess(case: _Case) -> arb:
 def _share(case: _Case) -> arb:
     if not case.weights:
         return arb(0)
-    waves, scale = Waves(case.row, case.column), 2 * ball(case.bound) ** 2
+    spend(2 * len(case.weights) * function_units())
+    waves, scale = Waves(case.frequencies.row, case.frequencies.column), 2 * ball(case.bound) ** 2
     askers = sorted({asker for asker, _, _ in case.weights})
     factors = {asker: _factor(case, waves, scale, asker) for asker in askers}
     multipliers = {
@@ -159,6 +163,7 @@ def _least_probability(case: _Case, asker: str) -> Fraction:
 def _same_symbol(case: _Case, waves: Waves, scale: arb, asker: str) -> arb:
     """y: a bound from below of the mean of the sum of exp(-gap) over tokens of one symbol."""
     multipliers, value = {}, arb(0)
+    spend(len(case.same[asker]) * function_units())
     for relation, weight in _same_weights(case.length, case.tied, asker).items():
         cost = ball(case.same[asker][relation])
         multipliers[relation] = ball(weight) * (-cost).exp()
@@ -174,6 +179,7 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
     wanted = waves.at(WANTED)
     turned = [(kind, weight, waves.at(relation)) for (kind, relation), weight in own.items()]
     result = arb(0)
+    spend(4 * len(wanted) * len(turned) * product_units())
     for f in range(len(wanted)):
         sides = []
         for side in (0, 1):
@@ -189,7 +195,7 @@ def _largest_of(waves: Waves, multipliers: Mapping[Term, arb], asker: str) -> ar
 
 def _read(inputs: object, evidence: object) -> _Case:
     fields = require_fields(inputs, "inputs", ("frequencies", "length", "bound", "queries"))
-    row, column = read_frequencies(fields["frequencies"])
+    frequencies = read_frequencies(fields["frequencies"])
     length = read_training_length(fields["length"], 1)
     bound = require_rational(fields["bound"], "inputs.bound")
     tied = require_choice(fields["queries"], "inputs.queries", ("free", "tied")) == "tied"
@@ -206,7 +212,7 @@ def _read(inputs: object, evidence: object) -> _Case:
     chosen = [(asker, "mean", relation) for asker in askers for relation in _same_weights(length, tied, asker)]
     for (asker, _, relation), cost in _read_costs(given["same"], chosen).items():
         same.setdefault(asker, {})[relation] = cost
-    return _Case(row, column, length, bound, tied, weights, wish, costs, same)
+    return _Case(frequencies, length, bound, tied, weights, wish, costs, same)
 
 
 def _occurrences(length: int, tied: bool) -> Iterator[tuple[str, Relation, bool, Fraction]]:
@@ -218,6 +224,7 @@ def _occurrences(length: int, tied: bool) -> Iterator[tuple[str, Relation, bool,
     for n in range(2, length + 1):
         for step in range(1, n + 1):
             asker = "any" if tied else "last" if step == 1 else "data"
+            spend(_UNITS_AN_OCCURRENCE * n)
             seen = [(-1, k) for k in range(1 - step, n - step + 1) if k != 0]
             for relation in seen + [(0, k) for k in range(2 - step, 1)]:
                 yield asker, relation, step > 1 and relation in ((-1, -1), (0, 0)), Fraction(1, length * n)

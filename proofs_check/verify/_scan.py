@@ -28,6 +28,7 @@ from proofs_check.verify._balls import working_precision
 from proofs_check.verify._document import Rejected, require_fields, require_integer
 from proofs_check.verify._grid_model import GridModel, Score
 from proofs_check.verify._waves import WaveSum, precision_for
+from proofs_check.verify._work import function_units, spend
 
 LARGEST_LENGTH = 2_000_000
 
@@ -156,6 +157,7 @@ class _Scan:
         first, last = min(0, self._offset) + 1 - n, max(n, self._offset) - 1
         listed = columns.at_least(wanted - cut, self._wanted + first, self._wanted + last)
         weights = {0: _EXACTLY_ONE}
+        spend(len(listed) * 2 * function_units())
         for r in listed:
             k = r - self._wanted
             if columns.period is not None and k % columns.period == 0:

@@ -27,12 +27,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flint import arb, fmpq_mat, fmpz_mat
+from flint import arb, arb_mat, fmpz_mat, nmod, nmod_mat
 
 from proofs_check.verify._balls import ball, total, working_precision
 from proofs_check.verify._document import Rejected, require_fields, require_integer, require_list, spell
 from proofs_check.verify._frequencies import Phase, fixed_point
 from proofs_check.verify._grid_model import GridModel, Score, Term
+from proofs_check.verify._work import product_units, spend
 
 #: Most column frequencies, and bits of the fixed point; work beyond `LARGEST_WORK` = (m+1)^3 bits is refused.
 MOST_COLUMNS, MOST_BITS = 256, 32_768
@@ -40,6 +41,11 @@ LARGEST_WORK = 2 * 10**9
 
 #: Precisions tried in turn. A reduced basis is well-conditioned, so that the first one is enough for it.
 PRECISIONS = (256, 1024, 4096, 16384)
+
+#: Precisions of the linear system: (times the bits of the largest number, and more).
+_SOLVED_AT = ((1, 128), (2, 512), (4, 2048), (16, 8192))
+
+_PRIME = 2**61 - 1
 
 #: A Gram-Schmidt norm known to this many bits will not change the verdict any more.
 TIGHT_BITS = 64
@@ -107,28 +113,40 @@ def _read_evidence(column: Sequence[Term], evidence: object) -> _Evidence:
     rounded = [fixed_point(term.frequency, bits) for term in column]
     step = [*(integer for integer, _ in rounded), weight]
     basis = fmpz_mat(rows)
-    _require_generators(basis, step, bits)
+    _require_generators(basis, step, bits, size)
     return _Evidence(bits, weight, basis * basis.transpose(), _largest(error for _, error in rounded))
 
 
-def _require_generators(basis: fmpz_mat, step: Sequence[int], bits: int) -> None:
-    """Every generator is an integer combination of the rows of the basis; solved, then multiplied out exactly.
+def _require_generators(basis: fmpz_mat, step: Sequence[int], bits: int, size: int) -> None:
+    """Every generator is an integer combination of the rows of the basis: solved in balls, multiplied out exactly.
+
+    An exact solution would have fractions of `size` times m digits for a basis that is none of this lattice.
 
     Raises:
-        Rejected: one is not, or the basis is dependent.
+        Rejected: one is not, the basis is dependent, or the precisions tried do not tell.
+    Cost: n^3 ball operations, at a few times the size of the numbers for a reduced basis.
     """
     m = len(step) - 1
     multiples = [[(1 << bits) if column == f else 0 for column in range(m + 1)] for f in range(m)]
     generators = fmpz_mat([list(step), *multiples])
-    try:
-        solution = basis.transpose().solve(generators.transpose())
-    except ZeroDivisionError as error:
-        raise Rejected("evidence.basis is linearly dependent") from error
-    if not isinstance(solution, fmpq_mat):
-        raise Rejected("the linear system for the generators was not solved")
-    numerators, denominator = solution.numer_denom()
-    if denominator != 1 or basis.transpose() * numerators != generators.transpose():
-        raise Rejected("a generator of the lattice is no integer combination of evidence.basis")
+    if nmod_mat(basis, _PRIME).det() == nmod(0, _PRIME):
+        raise Rejected("evidence.basis is linearly dependent, or its determinant is a multiple of 2^61 - 1")
+    for factor, extra in _SOLVED_AT:
+        precision = factor * size + extra
+        spend((m + 1) ** 3 * (precision // 2500 + 8 * (precision // 20_000) ** 2))
+        with working_precision(precision):
+            try:
+                solution = arb_mat(basis.transpose()).solve(arb_mat(generators.transpose())).entries()
+            except ZeroDivisionError:
+                continue
+        if not all(entry.contains_integer() for entry in solution):
+            raise Rejected("a generator of the lattice is no integer combination of evidence.basis")
+        integers = [integer for entry in solution if (integer := entry.unique_fmpz()) is not None]
+        if len(integers) == len(solution):
+            if basis.transpose() * fmpz_mat(m + 1, m + 1, integers) != generators.transpose():
+                raise Rejected("a generator of the lattice is no integer combination of evidence.basis")
+            return
+    raise Rejected("undecided whether evidence.basis generates the lattice: it is far from reduced")
 
 
 def _gram_schmidt_squares(gram: fmpz_mat) -> list[arb]:
@@ -142,6 +160,7 @@ def _gram_schmidt_squares(gram: fmpz_mat) -> list[arb]:
     for i in range(size):
         # row[j] = lower[i][j] * squares[j], so that an inner product takes one multiplication an entry.
         row: list[arb] = []
+        spend(i * (i + 3) * product_units() // 2)
         for j in range(i):
             row.append(arb(gram[i, j]) - total(x * y for x, y in zip(row, lower[j], strict=True)))
         quotients = [entry / square for entry, square in zip(row, squares, strict=True)]

@@ -20,6 +20,7 @@ place j has the distance n+i-j+b-1 and an output i-1-j, so that they can coincid
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,12 +28,16 @@ from itertools import product
 
 from proofs_check.verify._document import (
     Rejected,
+    digest,
     require_choice,
     require_fields,
     require_integer,
     require_list,
     require_text,
+    shown,
+    spell,
 )
+from proofs_check.verify._work import spend
 
 RELATIONS = ("shift", "nope", "absolute", "grid", "row-and-shift", "bipe", "segatron", "hirope")
 SIGNS = ("any", "opposite", "equal")
@@ -43,6 +48,9 @@ FOR_ALL = ("shift", "nope")
 LONGEST, MOST_TOKENS, MOST_PARTS, MOST_CASES, MOST_OPEN_VOTES = 12, 64, 4096, 4096, 14
 
 _HIROPE_WINDOW = 3
+
+#: Units of work for a token seen at a step.
+_UNITS_A_TOKEN = 4
 
 Key = tuple[str, str, tuple[int, ...]]
 
@@ -116,8 +124,16 @@ def check_sign_witness(inputs: object, evidence: object, claim: object) -> str:
                 _check_step(setting, "".join(symbols), step, votes, weights)
     return (
         f"Some one-layer, one-head model with two outputs copies every binary string of length <= {length}, for "
-        f"{setting.describe()}; its weights are those of the certificate."
+        f"{setting.describe()}; its votes and weights are those of the certificate, of {_digest(votes, weights)}."
     )
+
+
+def _digest(votes: dict[str, int], weights: dict[Key, int]) -> str:
+    """Of JSON without blanks: [token, vote] by token, then [query, key, relation, weight] in order."""
+    rows = [
+        [query, key, list(relation), spell(weights[query, key, relation])] for query, key, relation in sorted(weights)
+    ]
+    return digest(json.dumps([sorted(votes.items()), rows], separators=(",", ":")))
 
 
 def _check_step(setting: _Setting, string: str, step: int, votes: dict[str, int], weights: dict[Key, int]) -> None:
@@ -162,7 +178,7 @@ def _read_weights(value: object) -> dict[Key, int]:
         relation = tuple(require_integer(part, "relation") for part in require_list(fields["relation"], "relation", 4))
         key = (require_text(fields["query"], "query"), require_text(fields["key"], "key"), relation)
         if key in weights:
-            raise Rejected(f"two weights for {key}")
+            raise Rejected(f"two weights for query {shown(key[0])}, key {shown(key[1])} at one relation")
         weights[key] = require_integer(fields["weight"], "weight", 1)
     return weights
 
@@ -181,7 +197,7 @@ def _check_part(setting: _Setting, value: object, length: int) -> dict[str, int]
             total[key] += multiplier if string[step - 1] == "0" else -multiplier
     for key, coefficient in total.items():
         if coefficient and votes.get(key[1], 0) * coefficient >= 0:
-            raise Rejected(f"{coefficient} h{key} is left, which does not have to be negative")
+            raise Rejected(f"{shown(coefficient)} h{key} is left, which does not have to be negative")
     return votes
 
 
@@ -207,6 +223,7 @@ def _check_cover(setting: _Setting, assumed: list[dict[str, int]]) -> None:
     others = sorted({name for votes in assumed for name in votes} - {"0", "1"})
     if len(others) > MOST_OPEN_VOTES:
         raise Rejected(f"votes of more than {MOST_OPEN_VOTES} tokens beside 0 and 1 are assumed")
+    spend(len(_allowed(setting.signs)) * 2 ** len(others) * (2 + len(assumed)))
     for (zero, one), rest in product(_allowed(setting.signs), product((1, -1), repeat=len(others))):
         signs = {"0": zero, "1": one, **dict(zip(others, rest, strict=True))}
         if not any(votes.items() <= signs.items() for votes in assumed):
@@ -223,6 +240,8 @@ def _infix(b: int) -> list[str]:
 
 def _seen(setting: _Setting, string: str, step: int) -> Iterator[Key]:
     """(query token, key token, relation) of every token seen at a step."""
+    around = 2 if setting.a is None else setting.a + (setting.b or 1)
+    spend(_UNITS_A_TOKEN * (around + len(string) + step))
     if setting.a is None:
         yield from _seen_for_all(setting, string, step)
         return

@@ -20,12 +20,16 @@ from proofs_check.verify._document import (
     require_text,
 )
 from proofs_check.verify._frequencies import Frequency, Radians, Turns, read_frequencies
-from proofs_check.verify._grid_model import LARGEST_SIZE, read_sizes, require_shapes
+from proofs_check.verify._grid_model import LARGEST_SIZE, read_sizes, require_shapes, spend_on_weights
 from proofs_check.verify._weights_file import Matrix, Vector, WeightsFile, read_weights_file
+from proofs_check.verify._work import spend
 
 EMBEDDING, READOUT = "embedding.weight", "readout.weight"
 
 CONSTRUCTION = "two-layer-copier"
+
+#: Units of work for the exact products of a turning pair.
+_UNITS_A_PAIR = 6
 
 _METADATA = ("construction", "layout", "a", "b", "rho", "variant", "length", "frequencies", "config")
 
@@ -117,6 +121,7 @@ class TwoLayerModel:
     def turning(self, query: Vector, key: Vector) -> tuple[Turning, ...]:
         """What each turning pair adds to the score of these coordinates, pairs that add nothing included."""
         result = []
+        spend(_UNITS_A_PAIR * len(self.frequencies))
         for f, frequency in enumerate(self.frequencies):
             (q_x, q_y), (k_x, k_y) = (_pair(vector, self.still + 2 * f) for vector in (query, key))
             result.append(Turning(frequency, q_x * k_x + q_y * k_y, q_x * k_y - q_y * k_x))
@@ -143,7 +148,8 @@ def two_layer_model(file: WeightsFile) -> TwoLayerModel:
     b = require_integer(metadata["b"], "metadata.b", 2, LARGEST_SIZE)
     if trained and (a, b) != (2, 3):
         raise Rejected("the trained layout has a = 2 and b = 3")
-    row, column = read_frequencies(metadata["frequencies"])
+    frequencies = read_frequencies(metadata["frequencies"])
+    row, column = frequencies.row, frequencies.column
     if any(_is_not_zero(frequency) for frequency in row):
         raise Rejected("a row frequency of a two-layer copier is not 0")
     sizes = read_sizes(metadata["config"], _FIXED)
@@ -153,6 +159,7 @@ def two_layer_model(file: WeightsFile) -> TwoLayerModel:
     if sizes["head_width"] != 2 * (len(row) + len(column)):
         raise Rejected(f"config.head_width is {sizes['head_width']}, not twice the number of frequencies")
     require_shapes(file, _shapes(sizes))
+    spend_on_weights(file)
     return TwoLayerModel(file, trained, a, b, 2 * len(row), column)
 
 

@@ -16,6 +16,7 @@ from proofs_check.verify._document import Rejected, require_fields, require_inte
 from proofs_check.verify._two_layer_form import columns_of
 from proofs_check.verify._two_layer_model import EMBEDDING, READOUT, TwoLayerModel, frequency_bits
 from proofs_check.verify._weights_file import Vector
+from proofs_check.verify._work import function_units, spend
 
 LONGEST_STRING = 64
 
@@ -98,7 +99,9 @@ class _Turns:
 
     def value(self, f: int, even: arb, odd: arb, distance: int) -> arb:
         """`even cos + odd sin` of pair f at this distance."""
+        spend(4)
         if (f, distance) not in self._known:
+            spend(function_units())
             self._known[f, distance] = (2 * self._turns[f] * distance).sin_cos_pi()
         sine, cosine = self._known[f, distance]
         return even * cosine + odd * sine
@@ -177,6 +180,7 @@ class _Run:
         """Query, key or value of layer 2 at the token of index s."""
         result: Balls = {}
         _add(result, self._second[name][self._seen[s]], arb(1))
+        spend(self._model.still + 2 * len(self._model.frequencies) + len(heads[s]))
         for index, x in heads[s].items():
             _add(result, self._inner[name][index], x)
         return result

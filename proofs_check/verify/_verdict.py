@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from proofs_check.verify._all_budgets import check_all_budgets
 from proofs_check.verify._anchor_lemma import check_anchor_lemma, check_anchor_pair
@@ -16,8 +14,7 @@ from proofs_check.verify._counterexample import check_grid_counterexample
 from proofs_check.verify._document import (
     Rejected,
     UnreadableCertificateError,
-    parse_json,
-    read_regular_file,
+    one_line,
     require_fields,
     require_rational,
     require_text,
@@ -25,6 +22,7 @@ from proofs_check.verify._document import (
     spell,
 )
 from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
+from proofs_check.verify._files import read_certificate, select
 from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_model
 from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
 from proofs_check.verify._minimiser_loss import check_minimiser_loss
@@ -39,8 +37,7 @@ from proofs_check.verify._two_layer_length import check_two_layer_length
 from proofs_check.verify._two_layer_model import CONSTRUCTION, TwoLayerModel, read_two_layer_model, two_layer_model
 from proofs_check.verify._two_layer_step import check_two_layer_wrong_step
 from proofs_check.verify._weights_file import read_weights_file
-
-LARGEST_CERTIFICATE = 2**24
+from proofs_check.verify._work import limited
 
 ENVELOPE = ("schema", "kind", "inputs", "evidence", "claim")
 
@@ -68,13 +65,15 @@ def verify_file(path: Path | str) -> Verdict:
     Postcondition: `accepted` only if the statement is proved by exact arithmetic and ball comparisons of this call.
 
     Raises:
-        UnreadableCertificateError: the file cannot be read, or is not JSON in UTF-8.
+        UnreadableCertificateError: the file cannot be read, is not JSON in UTF-8 without a byte order mark, or is a
+            report, weights, or another file that is no certificate. The message is a predicate: "is not JSON: ...".
     """
     file = Path(path)
     try:
-        statement = _statement(file.parent, _read(file))
+        with limited():
+            statement = _statement(file.parent, read_certificate(file))
     except Rejected as rejection:
-        return Verdict(str(path), False, None, str(rejection))
+        return Verdict(str(path), False, None, one_line(str(rejection)))
     except UnreadableCertificateError:
         raise
     except Exception as error:  # what no rule has thought of proves nothing, so it rejects
@@ -82,17 +81,37 @@ def verify_file(path: Path | str) -> Verdict:
     return Verdict(str(path), True, statement, None)
 
 
-def _read(file: Path) -> Any:
-    try:
-        text = read_regular_file(file, LARGEST_CERTIFICATE).decode("utf-8")
-        return parse_json(text, "the certificate")
-    except json.JSONDecodeError as error:
-        raise UnreadableCertificateError(f"not JSON: {error.msg} at line {error.lineno}") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableCertificateError("not JSON: it is not UTF-8 text") from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise UnreadableCertificateError(f"cannot be read: {reason or error}") from error
+@dataclass(frozen=True)
+class Finding:
+    """What became of one file: exactly one of the last three is not None.
+
+    Attributes:
+        file: its path.
+        verdict: what the checker says about it.
+        unreadable: why it could not be checked, a predicate such as "cannot be read: no such file".
+        skipped: what it is instead of a certificate, having been found in a folder; a predicate too.
+    """
+
+    file: str
+    verdict: Verdict | None = None
+    unreadable: str | None = None
+    skipped: str | None = None
+
+
+def verify_paths(paths: Iterable[Path | str]) -> Iterator[Finding]:
+    """Check files, and the certificates in folders, one after the other; see `certificates_in` for folders."""
+    for path in paths:
+        try:
+            selection = select(Path(path))
+        except UnreadableCertificateError as error:
+            yield Finding(str(path), unreadable=str(error))
+            continue
+        yield from (Finding(str(file), skipped=what) for file, what in selection.skipped)
+        for file in selection.certificates:
+            try:
+                yield Finding(str(file), verify_file(file))
+            except UnreadableCertificateError as error:
+                yield Finding(str(file), unreadable=str(error))
 
 
 def _statement(directory: Path, document: object) -> str:

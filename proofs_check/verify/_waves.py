@@ -18,6 +18,7 @@ from proofs_check.verify._balls import ball, floor_of_exact
 from proofs_check.verify._document import Rejected
 from proofs_check.verify._frequencies import Phase, common_period, fixed_point
 from proofs_check.verify._grid_model import Term
+from proofs_check.verify._work import function_units, product_units, spend
 
 #: Distances up to this may be asked for.
 FURTHEST = 2**40
@@ -34,6 +35,9 @@ _BLOCK = 1 << 15
 
 #: A search that finds more than this divided by the number of waves is given up.
 MOST_EVALUATIONS = 2_000_000
+
+#: Table look-ups that take about as long as a unit of work.
+_LOOK_UPS_A_UNIT = 4
 
 #: A search that takes more table look-ups than this, about a minute, is given up.
 MOST_LOOK_UPS = 400_000_000
@@ -56,6 +60,7 @@ class WaveSum:
     def __init__(self, terms: Sequence[Term], precision: int) -> None:
         self.period = exact_period(terms)
         self._terms = [term for term in terms if term.cosine or term.sine]
+        spend((1 + len(self._terms)) * function_units(precision))
         self._waves = [
             (Phase(term.frequency, precision, FURTHEST), ball(term.cosine), ball(term.sine)) for term in self._terms
         ]
@@ -64,6 +69,7 @@ class WaveSum:
     def value(self, r: int) -> arb:
         """The sum at r. Cost: about a microsecond for each term."""
         result = arb(0)
+        spend(len(self._waves) * function_units())
         for phase, a, b in self._waves:
             sine, cosine = phase.sine_cosine(r)
             result += a * cosine + b * sine
@@ -94,6 +100,7 @@ class WaveSum:
             live = [(r, 0) for r in range(start, min(start + _BLOCK, last + 1))]
             for step, table, least in reversed(stages):
                 looked_up += len(live)
+                spend(1 + len(live) // _LOOK_UPS_A_UNIT)
                 live = [(r, s) for r, t in live if (s := t + table[((r * step) >> shift) & mask]) >= least]
             found += [r for r, s in live if s >= level]
             if looked_up > MOST_LOOK_UPS:
@@ -126,6 +133,7 @@ def _table(a: arb, b: arb, cell_bits: int) -> list[int]:
     half = (arb((1, -cell_bits - 1)) + FURTHEST * arb((1, -PHASE_BITS))) * 2 * arb.pi()
     bend = largest * half * half / 2
     result = []
+    spend((1 << cell_bits) * (function_units() + 8 * product_units()))
     for cell in range(1 << cell_bits):
         sine, cosine = arb((2 * cell + 1, -cell_bits)).sin_cos_pi()
         bound = a * cosine + b * sine + abs(b * cosine - a * sine) * half + bend
