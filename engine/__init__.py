@@ -26,6 +26,8 @@ from engine._encodings import Places as Places
 from engine._encodings import RoPE as RoPE
 from engine._encodings import alibi_slopes as alibi_slopes
 from engine._encodings import places_of as places_of
+from engine._environment import environment as environment
+from engine._environment import versions as versions
 from engine._evaluation import exact_match as exact_match
 from engine._list_conversion import LIST_DISTRIBUTIONS as LIST_DISTRIBUTIONS
 from engine._list_conversion import ListSource as ListSource
@@ -43,13 +45,18 @@ from engine._run_config import DataConfig as DataConfig
 from engine._run_config import RunConfig as RunConfig
 from engine._run_config import TrainingConfig as TrainingConfig
 from engine._run_directory import RunDirectory as RunDirectory
+from engine._run_directory import difference as difference
 from engine._run_directory import load_run as load_run
+from engine._run_directory import save_run as save_run
 from engine._scan import affine_scan as affine_scan
 from engine._sweep import sweep as sweep
 from engine._training import Devices as Devices
+from engine._training import Interrupted as Interrupted
 from engine._training import train as train
 from engine._transformer import Transformer as Transformer
 from engine._transformer import TransformerConfig as TransformerConfig
+from engine._weights_file import load_exactly as load_exactly
 from engine._weights_file import load_weights as load_weights
+from engine._weights_file import require_finite as require_finite
 from engine._weights_file import save_weights as save_weights
 from engine._weights_file import write_atomically as write_atomically
