@@ -57,6 +57,7 @@ from engine._transformer import Transformer as Transformer
 from engine._transformer import TransformerConfig as TransformerConfig
 from engine._weights_file import load_exactly as load_exactly
 from engine._weights_file import load_weights as load_weights
+from engine._weights_file import make_directory as make_directory
 from engine._weights_file import require_finite as require_finite
 from engine._weights_file import save_weights as save_weights
 from engine._weights_file import write_atomically as write_atomically

@@ -23,7 +23,7 @@ from torch import Tensor
 from engine._environment import environment
 from engine._run_config import RunConfig
 from engine._transformer import Transformer
-from engine._weights_file import load_exactly, load_weights, naming, save_weights, write_atomically
+from engine._weights_file import load_exactly, load_weights, make_directory, naming, save_weights, write_atomically
 from theory import InputError
 
 CONFIG, METRICS, CHECKPOINT, MODEL = "config.json", "metrics.jsonl", "checkpoint.safetensors", "model.safetensors"
@@ -122,8 +122,7 @@ class RunDirectory:
         if self.finished:
             yield
             return
-        with naming(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path, "out")
         lock = FileLock(self.path / LOCK, timeout=0)
         try:
             lock.acquire()

@@ -50,6 +50,23 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
+def make_directory(path: Path, argument: str) -> None:
+    """The directory, made if missing, with those that it lies in.
+
+    Raises:
+        InputError: it is something else or cannot be made, naming the argument.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(argument, str(path), "a directory")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        # Above a link that leads nowhere the system only says that something is there.
+        links = [link for link in (path, *path.parents) if link.is_symlink() and not link.exists()]
+        reason = f"{links[0]} is a link that leads nowhere" if links else error.strerror
+        raise InputError(argument, str(path), f"a directory that can be made ({reason})") from error
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it is there whole or not at all; an OSError names `path`."""
     with naming(path):

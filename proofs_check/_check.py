@@ -16,7 +16,7 @@ from typing import Any
 from engine import write_atomically
 from proofs_check._claims import Claim
 from proofs_check._kernel import run_kernel
-from proofs_check._results import claim_directory, provenance
+from proofs_check._results import claimed_directory, provenance
 from proofs_check._results import output_directory as output_directory
 from proofs_check._theorem_3_1 import shift_claims
 from proofs_check._theorem_3_2 import TwoLayerParameters, two_layer_claims, two_layer_universal_claims
@@ -137,9 +137,8 @@ def run_report(
     parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None
 ) -> tuple[list[Claim], dict[str, Any]]:
     """`run_check`'s claims, and the report on them as one JSON object, as it stands in `out`."""
-    with output_directory(out) as directory:
-        if out is not None:
-            claim_directory(out, "check", parameters.document(), (REPORT, CERTIFICATES))
+    settings = parameters.document()
+    with claimed_directory(out, "check", settings, (REPORT, CERTIFICATES)), output_directory(out) as directory:
         kernel = run_kernel() if parameters.kernel else None
         certificates = directory / CERTIFICATES
         tasks = [

@@ -26,7 +26,7 @@ from engine import (
 )
 from proofs_check._command_parts import json_option, print_json, run_argument, said_of_itself
 from proofs_check._plots import plot_attention, require_plots
-from proofs_check._results import claim_directory
+from proofs_check._results import claimed_directory
 from theory import InputError, require_at_least
 
 #: Longest string to draw; a map holds the square of twice the length for every head.
@@ -56,24 +56,25 @@ def attention_command(
     if not isinstance(source, CopySource):
         raise InputError("RUN", str(run), "a run of the copy task")
     (example,) = source.examples_of_length(distribution, length, seed, 1)
+    settings: dict[str, Any] = {}
     if out is not None:
         weights = RunDirectory(run).model if run.is_dir() else run
         digest = hashlib.sha256(weights.read_bytes()).hexdigest()
         settings = {"weights_sha256": digest, "distribution": distribution, "length": length, "seed": seed}
-        claim_directory(out, "attention", settings, ("attention.json", "attention-maps.pdf"))
-    maps = head_maps(model, example)
-    shares = measured(maps, example, source)
-    document = said_of_itself(
-        {
-            "distribution": distribution,
-            "length": length,
-            "copied": copied(model, example),
-            "heads": [share.document() for share in shares],
-            "method": "sampled",
-        }
-    )
-    if out is not None:
-        _save(document, maps, shares, source, example, out, plots)
+    with claimed_directory(out, "attention", settings, ("attention.json", "attention-maps.pdf")):
+        maps = head_maps(model, example)
+        shares = measured(maps, example, source)
+        document = said_of_itself(
+            {
+                "distribution": distribution,
+                "length": length,
+                "copied": copied(model, example),
+                "heads": [share.document() for share in shares],
+                "method": "sampled",
+            }
+        )
+        if out is not None:
+            _save(document, maps, shares, source, example, out, plots)
     if as_json:
         print_json(document)
     else:

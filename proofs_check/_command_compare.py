@@ -23,7 +23,7 @@ from proofs_check._command_parts import (
 )
 from proofs_check._comparison import Job, Questions, compare, write_comparison
 from proofs_check._plots import plot_lengths, plot_repetition, plot_training_distributions, require_plots
-from proofs_check._results import claim_directory
+from proofs_check._results import claimed_directory
 from theory import require_at_least
 
 #: Probabilities p of the plot against repetition. Flipping with probability 1-p makes p and 1-p the same up to the
@@ -103,14 +103,14 @@ def compare_command(
         "separator": separator,
         "steps": steps,
     }
-    claim_directory(out, "compare", settings, ("comparison.json",))
-    kept = "finished runs and the steps of others are kept, and the same command goes on from there"
-    with keeping(kept), progress_to("runs", len(jobs)) as tick:
-        document = compare(jobs, out, processes=processes or os.cpu_count() or 1, dask=dask, tick=tick)
-    document = said_of_itself(document)
-    write_comparison(document, out)
-    if plots:
-        write_plots(document, out)
+    with claimed_directory(out, "compare", settings, ("comparison.json",)):
+        kept = "finished runs and the steps of others are kept, and the same command goes on from there"
+        with keeping(kept), progress_to("runs", len(jobs)) as tick:
+            document = compare(jobs, out, processes=processes or os.cpu_count() or 1, dask=dask, tick=tick)
+        document = said_of_itself(document)
+        write_comparison(document, out)
+        if plots:
+            write_plots(document, out)
     if as_json:
         print_json(document)
     else:

@@ -29,7 +29,7 @@ from constructions import (
 )
 from engine import save_weights, write_atomically
 from proofs_check._command_parts import json_option, keeping, print_json, progress, said_of_itself
-from proofs_check._results import claim_directory
+from proofs_check._results import claimed_directory
 from theory import (
     GridFrequencies,
     HeadLength,
@@ -179,14 +179,14 @@ def minimize_command(
     require_at_least("starts", starts, 1)
     require_at_least("limit", limit, 1)
     settings = {**problem.document(), "starts": starts, "limit": limit}
-    claim_directory(out, "minimize", settings, ("minimize.json", "best.safetensors"))
-    heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
-    kept = "finished starts are kept, and the same command goes on from there"
-    with keeping(kept), progress("starts", count_starts(problem, starts, heads)) as tick:
-        result = minimise(problem, starts, out, limit, tick)
-    document = said_of_itself(result.document())
-    write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
-    _save_best(result, out)
+    with claimed_directory(out, "minimize", settings, ("minimize.json", "best.safetensors")):
+        heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
+        kept = "finished starts are kept, and the same command goes on from there"
+        with keeping(kept), progress("starts", count_starts(problem, starts, heads)) as tick:
+            result = minimise(problem, starts, out, limit, tick)
+        document = said_of_itself(result.document())
+        write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
+        _save_best(result, out)
     if as_json:
         print_json(document)
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from engine import difference, versions, write_atomically
+from engine import difference, make_directory, versions, write_atomically
 from theory import InputError
 
 
@@ -48,22 +48,17 @@ def output_directory(out: Path | None) -> Iterator[Path]:
         with TemporaryDirectory(prefix="copycert-") as temporary:
             yield Path(temporary)
         return
-    make_directory(out)
+    make_directory(out, "--out")
     yield out
 
 
-def make_directory(out: Path) -> None:
-    """`out`, made if missing; InputError if it is not a directory or cannot be made."""
-    if out.exists() and not out.is_dir():
-        raise InputError("--out", str(out), "a directory")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--out", str(out), f"a directory that can be made ({error.strerror})") from error
+@contextmanager
+def claimed_directory(
+    out: Path | None, command: str, settings: Mapping[str, Any], results: tuple[str, ...]
+) -> Iterator[None]:
+    """A block in which `out` is the directory of a command's results with these settings; nothing for None.
 
-
-def claim_directory(out: Path, command: str, settings: Mapping[str, Any], results: tuple[str, ...]) -> None:
-    """Make `out` the directory of a command's results with these settings, unless it holds others.
+    Bad input or a full disk that ends the block before it has written anything leaves nothing behind.
 
     Args:
         out: made if missing.
@@ -74,6 +69,23 @@ def claim_directory(out: Path, command: str, settings: Mapping[str, Any], result
     Raises:
         InputError: it holds results of other or of unknown settings, which are left as they are; or it cannot be made.
     """
+    if out is None:
+        yield
+        return
+    there = out.exists()
+    claimed = _claim(out, command, settings, results)
+    try:
+        yield
+    except (InputError, OSError):
+        if claimed is not None and list(out.iterdir()) == [claimed]:
+            claimed.unlink()
+            if not there:
+                out.rmdir()
+        raise
+
+
+def _claim(out: Path, command: str, settings: Mapping[str, Any], results: tuple[str, ...]) -> Path | None:
+    """The file of settings if it had to be written."""
     file, ours = out / f"{command}-settings.json", plain(settings)
     if file.exists():
         try:
@@ -83,10 +95,11 @@ def claim_directory(out: Path, command: str, settings: Mapping[str, Any], result
             raise InputError("--out", str(out), f"a directory whose {file.name} is as copycert wrote it") from error
         if differs:
             raise InputError("--out", str(out), f"new, or results of the same settings ({differs})")
-        return
+        return None
     for name in results:
         if (out / name).exists():
             allowed = f"new, or results of the same settings (there is a {name}, and no {file.name} to say of which)"
             raise InputError("--out", str(out), allowed)
-    make_directory(out)
+    make_directory(out, "--out")
     write_atomically(file, (json.dumps(ours, indent=1) + "\n").encode())
+    return file
