@@ -114,7 +114,7 @@ def compare_command(
     if as_json:
         print_json(document)
     else:
-        print_comparison(document, out)
+        print_comparison(document, out, plots=plots)
 
 
 def run_name(config: RunConfig) -> str:
@@ -132,13 +132,13 @@ def write_plots(document: dict[str, Any], out: Path) -> None:
     plot_repetition(document, out / "accuracy-against-repetition")
 
 
-def print_comparison(document: dict[str, Any], out: Path) -> None:
+def print_comparison(document: dict[str, Any], out: Path, *, plots: bool) -> None:
     """Every seed, then the sums over all of them."""
     console = Console(highlight=False)
     console.print(_seeds_table(document["runs"]))
     console.print(_summary_table(document["summary"]))
     click.echo("Method: sampled. NOT CONVERGED: below 99% at the trained lengths; no statement on generalisation then.")
-    click.echo(f"Saved: {out}/comparison.json and plots.")
+    click.echo(f"Saved: {out}/comparison.json{' and plots' * plots}.")
 
 
 def _seeds_table(runs: list[dict[str, Any]]) -> Table:
