@@ -14,7 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from engine import Devices, RunDirectory, load_run, preset_run, save_run, train
+from engine import Devices, RunDirectory, load_run, load_weights, preset_run, save_run, train
 from proofs_check import _command_floats, _command_plot, command_line
 from proofs_check.command_line import bound_document, cli, main
 from theory import LengthBound, SingleFlip
@@ -203,6 +203,29 @@ def test_an_interrupt_says_what_is_kept() -> None:
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert errors.strip() == "copycert: interrupted; nothing is kept: the same command starts again"
+
+
+@pytest.mark.parametrize("to_all", [True, False])
+def test_an_interrupted_comparison_ends_every_process_and_keeps_its_steps(tmp_path: Path, to_all: bool) -> None:
+    """Four runs, two at a time: those that wait do not begin, whether the group or the first process is told."""
+    arguments = ["compare", "--encodings", "rope", "--seeds", "2", "--processes", "2", "--no-plots", "--lengths", "250"]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    runs = [tmp_path / "runs" / f"rope-2-layer-imbalanced-seed-{seed}" for seed in (0, 1)]
+    deadline = time.monotonic() + 120
+    while any(len(RunDirectory(run).metrics()) < 2 for run in runs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip() == (
+        "copycert: interrupted; finished runs and the steps of others are kept, and the same command goes on from there"
+    )
+    assert sorted((tmp_path / "runs").iterdir()) == runs
+    for directory in runs:
+        step = load_weights(directory / "checkpoint.safetensors")[1]["step"]
+        assert step == len(RunDirectory(directory).metrics()) >= 2
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
