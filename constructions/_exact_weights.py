@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
+import torch
 from torch import Tensor
+
+from theory import InputError
 
 Row = list[Fraction]
 
+#: Formats whose numbers are all float64 numbers too.
+EXACT = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def exact_floats(weights: Tensor) -> Any:
+    """The entries as nested lists of Python floats, each the stored number itself.
+
+    Raises:
+        InputError: another format, whose numbers a float need not hold.
+    """
+    if weights.dtype not in EXACT:
+        raise InputError("weights", str(weights.dtype), "float64, float32, bfloat16 or float16")
+    return weights.detach().double().tolist()
+
 
 def exact_matrix(weights: Tensor) -> list[Row]:
-    """The entries of a matrix as rationals; exact for float64, float32 and bfloat16."""
-    return [[Fraction(entry) for entry in row] for row in weights.double().tolist()]
+    """The entries of a matrix as rationals."""
+    return [[Fraction(entry) for entry in row] for row in exact_floats(weights)]
 
 
 def exact_product(matrix: Tensor, vector: Row) -> Row:
     """Matrix times vector in exact arithmetic. Cost: nonzero entries of the vector times rows."""
     columns = {index: entry for index, entry in enumerate(vector) if entry}
-    picked = matrix[:, list(columns)].double().tolist()
+    picked = exact_floats(matrix[:, list(columns)])
     return [
         sum((Fraction(w) * x for w, x in zip(row, columns.values(), strict=True) if w), Fraction(0)) for row in picked
     ]
@@ -26,5 +44,5 @@ def exact_product(matrix: Tensor, vector: Row) -> Row:
 
 def exact_square_norm(parameters: Iterable[Tensor]) -> Fraction:
     """Sum of the squares of all entries, exact."""
-    nonzero = (entry for tensor in parameters for entry in tensor.double().flatten().tolist() if entry)
+    nonzero = (entry for tensor in parameters for entry in exact_floats(tensor.flatten()) if entry)
     return sum((Fraction(entry) ** 2 for entry in nonzero), Fraction(0))

@@ -54,7 +54,7 @@ from torch import Tensor
 
 from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm
 from constructions._subspaces import Space, linear_map, rotary_pairs
-from engine import Transformer, TransformerConfig, load_weights, save_weights
+from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
 from theory import (
     CRITICAL_GAP,
     Amplitude,
@@ -594,7 +594,7 @@ def _task_of(metadata: dict[str, Any]) -> CopyTask:
 
 
 def load_two_layer_copier(path: Path) -> TwoLayerCopier:
-    """A copier from its weights file, in the dtype it was saved in.
+    """A copier from its weights file, every stored number exactly.
 
     Raises:
         InputError: unreadable, truncated, or no weights of this construction.
@@ -604,12 +604,14 @@ def load_two_layer_copier(path: Path) -> TwoLayerCopier:
         task = _task_of(metadata)
         frequencies = grid_frequencies_from_document(metadata["frequencies"])
         config = TransformerConfig.from_document(metadata["config"])
-        model = Transformer(config, frequencies, task.newline).to(tensors["readout.weight"].dtype).requires_grad_(False)
-        model.load_state_dict(tensors, strict=True)
+        model = Transformer(config, frequencies, task.newline).requires_grad_(False)
+        load_exactly(model, tensors, path)
         if metadata["construction"] != "two-layer-copier":
             raise ValueError(f"it holds a {metadata['construction']}")
         rho, variant, length = Fraction(metadata["rho"]), metadata["variant"], int(metadata["length"])
         return TwoLayerCopier(model, task, frequencies, rho, variant, length)
+    except InputError:
+        raise
     except (KeyError, TypeError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InputError("weights", str(path), f"a weights file of the two-layer copier ({reason})") from error

@@ -40,7 +40,7 @@ from torch import Tensor
 
 from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm
 from constructions._subspaces import Space, linear_map, rotary_pairs
-from engine import Transformer, TransformerConfig, load_weights, save_weights
+from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
 from theory import (
     Amplitude,
     Budget,
@@ -274,7 +274,7 @@ def _load(model: Transformer, weights: dict[str, Tensor]) -> None:
 
 
 def load_grid_copier(path: Path) -> GridCopier:
-    """A copier from its weights file, in the dtype it was saved in.
+    """A copier from its weights file, every stored number exactly.
 
     Raises:
         InputError: unreadable, truncated, or no weights of this construction.
@@ -284,9 +284,11 @@ def load_grid_copier(path: Path) -> GridCopier:
         task = theory_task(metadata["a"], metadata["b"])
         frequencies = grid_frequencies_from_document(metadata["frequencies"])
         config = TransformerConfig.from_document(metadata["config"])
-        model = Transformer(config, frequencies, task.newline).to(tensors["readout.weight"].dtype).requires_grad_(False)
-        _load(model, tensors)
+        model = Transformer(config, frequencies, task.newline).requires_grad_(False)
+        load_exactly(model, tensors, path)
         return GridCopier(model, task, frequencies, Fraction(metadata["rho"]), metadata["budget"])
+    except InputError:
+        raise
     except (KeyError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(
             "weights", str(path), f"a weights file of the grid copier ({str(error).splitlines()[0]})"

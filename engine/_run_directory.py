@@ -1,5 +1,5 @@
-"""Run directories: `config.json`, `metrics.jsonl`, `checkpoint.safetensors` while training, `model.safetensors` at the
-end.
+"""Run directories: `config.json`, `environment.json`, `metrics.jsonl`, `checkpoint.safetensors` while training,
+`model.safetensors` at the end.
 
 Every file but the metrics is written under a temporary name and renamed. Weights files carry a digest of their tensors,
 so that a damaged one is noticed even where its length still fits. A directory that holds another configuration, or
@@ -13,23 +13,29 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
+from engine._environment import environment
 from engine._run_config import RunConfig
 from engine._transformer import Transformer
-from engine._weights_file import load_weights, save_weights, write_atomically
+from engine._weights_file import load_exactly, load_weights, make_directory, naming, save_weights, write_atomically
 from theory import InputError
 
 CONFIG, METRICS, CHECKPOINT, MODEL = "config.json", "metrics.jsonl", "checkpoint.safetensors", "model.safetensors"
 
+#: Versions and threads that the steps were made with: a result depends on them in its last digits, and no more, so that
+#: they are no part of the configuration.
+ENVIRONMENT = "environment.json"
+
 #: What the training took on the clock; no result, since it differs from run to run.
 TIMING = "timing.json"
 
+#: Held while a process trains; removed with the end of the run.
 LOCK = ".lock"
 
 #: Key of the metadata of a weights file under which the digest of its tensors stands.
@@ -58,9 +64,23 @@ def load_digested(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         InputError: unreadable, truncated, without digest, or with tensors that do not match it.
     """
     tensors, metadata = load_weights(path)
-    if not isinstance(metadata, dict) or metadata.get(DIGEST) != tensors_digest(tensors):
+    if DIGEST not in metadata:
+        allowed = "a run's weights, with a digest of its tensors: engine.save_run(path, config, model) writes one"
+        raise InputError("weights", str(path), allowed)
+    if metadata[DIGEST] != tensors_digest(tensors):
         raise InputError("weights", str(path), "undamaged: its tensors do not match their digest")
     return tensors, metadata
+
+
+def save_run(path: Path, config: RunConfig, model: Transformer) -> str:
+    """The weights file of a run, which `load_run` and the commands take; returns the SHA-256 of the file.
+
+    Args:
+        path: the file, written whole or not at all.
+        config: of the model; it stands in the metadata.
+        model: as built by `config.build()`, in any floating dtype.
+    """
+    return save_digested(path, model.state_dict(), config.document())
 
 
 @dataclass(frozen=True)
@@ -88,22 +108,60 @@ class RunDirectory:
     def claimed(self, config: Mapping[str, Any]) -> Iterator[None]:
         """The directory as this configuration's own, held against a second process that would train in it.
 
+        The lock file goes when the run is finished, not before: who gets the lock of a file that is being removed finds
+        the run finished and has nothing to write.
+
         Raises:
             InputError: it holds another configuration or other files, or is in use; nothing is touched then.
+            OSError: it cannot be written.
         """
         if (self.path / CONFIG).exists():
             self._require_same(config)
         elif self.path.exists() and (not self.path.is_dir() or any(file.name != LOCK for file in self.path.iterdir())):
             raise InputError("out", str(self.path), "new, empty, or the directory of a run")
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("a") as file:
-            try:
-                flock(file, LOCK_EX | LOCK_NB)
-            except OSError as error:
-                raise InputError("out", str(self.path), "a directory that no other run is using now") from error
+        if self.finished:
+            yield
+            return
+        make_directory(self.path, "out")
+        lock = FileLock(self.path / LOCK, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise InputError("out", str(self.path), "a directory that no other run is using now") from error
+        try:
             if not (self.path / CONFIG).exists():
                 write_atomically(self.path / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
             yield
+        finally:
+            lock.release()
+            if self.model.exists():
+                (self.path / LOCK).unlink(missing_ok=True)
+
+    def environments(self) -> list[dict[str, Any]]:
+        """Versions and threads of each part of the training, with the step it began at; none for runs of old."""
+        try:
+            parts = json.loads((self.path / ENVIRONMENT).read_bytes())["parts"]
+            return [dict(part) for part in parts]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError("out", str(self.path / ENVIRONMENT), "as copycert train wrote it, or absent") from error
+
+    def note_environment(self, step: int) -> str | None:
+        """Note with what the steps from `step` on are made; what differs from the last part, in words, or None."""
+        kept = [part for part in self.environments() if step and part["from_step"] < step]
+        ours = environment()
+        theirs = dict(kept[-1]) if kept else ours
+        theirs.pop("from_step", None)
+        changed = [
+            f"{key} {theirs.get(key)}, now {ours.get(key)}"
+            for key in dict.fromkeys((*theirs, *ours))
+            if theirs.get(key) != ours.get(key)
+        ]
+        if changed or not kept:
+            document = {"parts": [*kept, {"from_step": step, **ours}]}
+            write_atomically(self.path / ENVIRONMENT, (json.dumps(document, indent=1) + "\n").encode())
+        return ", ".join(changed) or None
 
     def config(self) -> dict[str, Any]:
         """The configuration of the run.
@@ -120,11 +178,9 @@ class RunDirectory:
         return config
 
     def _require_same(self, config: Mapping[str, Any]) -> None:
-        theirs, ours = (dict(_leaves(c)) for c in (self.config(), json.loads(json.dumps(config))))
-        for key in (*ours, *theirs):
-            if ours.get(key) != theirs.get(key):
-                there = f"there {key} is {theirs.get(key)}, not {ours.get(key)}"
-                raise InputError("out", str(self.path), f"new, or a run of the same configuration ({there})")
+        differs = difference(self.config(), json.loads(json.dumps(config)))
+        if differs:
+            raise InputError("out", str(self.path), f"new, or a run of the same configuration ({differs})")
 
     def seconds(self) -> float | None:
         """Wall time of the finished training, summed over its parts; None where it was not noted."""
@@ -153,8 +209,17 @@ class RunDirectory:
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         """Append one line, flushed."""
-        with (self.path / METRICS).open("a") as file:
+        with naming(self.path / METRICS), (self.path / METRICS).open("a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None:
+    """The first field in which two JSON objects differ, in words, or None."""
+    there, here = dict(_leaves(theirs)), dict(_leaves(ours))
+    for key in (*here, *there):
+        if here.get(key) != there.get(key):
+            return f"there {key} is {there.get(key)}, not {here.get(key)}"
+    return None
 
 
 def _leaves(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -168,8 +233,11 @@ def _leaves(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 def load_run(path: Path) -> tuple[RunConfig, Transformer]:
     """Configuration and trained model of a finished run: of its directory, or of its weights file alone.
 
+    The model holds the stored numbers exactly, in the narrowest dtype that holds them all.
+
     Raises:
-        InputError: no run, not finished yet, damaged, or a configuration that its own directory contradicts.
+        InputError: no run, not finished yet, damaged, tensors that do not fit (all named), or a configuration that its
+            own directory contradicts.
     """
     run = RunDirectory(path if path.is_dir() else path.parent)
     file = run.model if path.is_dir() else path
@@ -181,11 +249,6 @@ def load_run(path: Path) -> tuple[RunConfig, Transformer]:
     if path.is_dir() and metadata != run.config():
         raise InputError("RUN", str(path), f"a run whose {CONFIG} is that of its weights")
     config = RunConfig.from_document(metadata)
-    dtype = tensors["embedding.weight"].dtype if "embedding.weight" in tensors else torch.float32
-    model = config.build().to(dtype).requires_grad_(False)
-    try:
-        model.load_state_dict(tensors, strict=True)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise InputError("weights", str(file), f"weights of their own configuration ({reason})") from error
+    model = config.build().requires_grad_(False)
+    load_exactly(model, tensors, file)
     return config, model.eval()

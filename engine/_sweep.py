@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Generic, TypeVar
 
 from theory import InputError, require_at_least
 
@@ -52,14 +55,60 @@ def _in_processes(
     function: Callable[[Item], Result], items: Sequence[Item], processes: int
 ) -> Iterator[tuple[int, Result]]:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=one_thread) as pool:
-        numbers = {pool.submit(function, item): number for number, item in enumerate(items)}
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+        numbers = {pool.submit(_Interruptible(function), item): number for number, item in enumerate(items)}
         try:
             for future in as_completed(numbers):
                 yield numbers[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # Ctrl-C reaches the whole group of processes, but a signal to this one alone does not.
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
             raise
+
+
+@dataclass
+class _Worker:
+    """What a process of the pool is doing: in a run, and asked to stop."""
+
+    busy: bool = False
+    stopped: bool = False
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """End the run at hand; the runs that wait in the process's queue do not begin."""
+        self.stopped = True
+        if self.busy:
+            raise KeyboardInterrupt
+
+
+_WORKER = _Worker()
+
+
+def _begin() -> None:
+    one_thread()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _WORKER.stop)
+
+
+@dataclass(frozen=True)
+class _Interruptible(Generic[Item, Result]):
+    """A function of the pool that is not called any more once the process was interrupted."""
+
+    function: Callable[[Item], Result]
+
+    def __call__(self, item: Item) -> Result:
+        if _WORKER.stopped:
+            raise KeyboardInterrupt
+        _WORKER.busy = True
+        try:
+            return self.function(item)
+        except KeyboardInterrupt:
+            _WORKER.stopped = True
+            raise
+        finally:
+            _WORKER.busy = False
 
 
 def one_thread() -> None:

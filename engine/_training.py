@@ -2,7 +2,8 @@
 
 A step is a function of the weights, the optimiser's state and (seed, step): there is no dropout and the batch depends
 on nothing else. So a run that was killed and goes on from its last checkpoint ends with the very weights of an
-undisturbed run, bit for bit, on the same machine with the same number of threads and processes.
+undisturbed run, bit for bit, on the same machine with the same number of threads and processes. An interrupt (SIGINT or
+SIGTERM) ends the step that it falls into, and then writes such a checkpoint.
 
 Devices and processes are Lightning Fabric's (extra `train`); it is imported when training starts, and not before.
 """
@@ -10,10 +11,14 @@ Devices and processes are Lightning Fabric's (extra `train`); it is imported whe
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -42,6 +47,24 @@ class Devices:
     count: int = 1
 
 
+class Interrupted(KeyboardInterrupt):
+    """A training was interrupted between two steps.
+
+    Attributes:
+        step: steps done; all of them are kept in the run's checkpoint.
+        number: of the signal.
+    """
+
+    def __init__(self, step: int, number: int) -> None:
+        self.step, self.number = step, number
+        super().__init__(step, number)
+
+
+def warn_in_python(message: str) -> None:
+    """A warning of Python's."""
+    warnings.warn(message, stacklevel=3)
+
+
 def train(
     config: RunConfig,
     run: RunDirectory,
@@ -49,6 +72,7 @@ def train(
     devices: Devices | None = None,
     checkpoint_every: int = 100,
     tick: Callable[[int], None] = lambda steps: None,
+    warn: Callable[[str], None] = warn_in_python,
 ) -> bool:
     """Train in a run directory, from its checkpoint if it has one, until its `model.safetensors` is there.
 
@@ -58,6 +82,7 @@ def train(
         devices: where to train.
         checkpoint_every: steps between checkpoints; it changes no result.
         tick: called with the number of steps done, in the first process.
+        warn: called with one line if the run goes on with other versions or threads than it was begun with.
 
     Returns:
         Whether this is the first process, the one that writes.
@@ -65,6 +90,9 @@ def train(
     Raises:
         InputError: the directory belongs to another configuration or is in use, its checkpoint is damaged, Fabric is
             missing, or the processes do not divide the micro-batches.
+        Interrupted: by SIGINT or SIGTERM, after the step at hand; a checkpoint holds all steps done. A second SIGINT
+            does not wait for that. Only where this is called in the main thread.
+        OSError: the directory cannot be written.
     """
     require_at_least("checkpoint_every", checkpoint_every, 1)
     fabric = launch(devices or Devices(), config.training.precision)
@@ -75,7 +103,7 @@ def train(
     with run.claimed(config.document()) if first else nullcontext():
         fabric.barrier()
         if not run.finished:
-            _train(_Trainer(fabric, config), run, config.document(), checkpoint_every, tick if first else _silent)
+            _train(_Trainer(fabric, config), run, config.document(), checkpoint_every, tick if first else _silent, warn)
     return first
 
 
@@ -197,7 +225,12 @@ class _Trainer:
         return tensors
 
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
-        """Go back to a state; KeyError or RuntimeError if it does not fit."""
+        """Go back to a state; KeyError, RuntimeError or ValueError if it does not fit, nothing being cast."""
+        for name, tensor in self.bare.state_dict().items():
+            for key in (f"model.{name}", f"adamw.{name}.exp_avg", f"adamw.{name}.exp_avg_sq"):
+                there = tensors[key]
+                if (there.dtype, there.shape) != (tensor.dtype, tensor.shape):
+                    raise ValueError(f"{key} is {there.dtype} of {tuple(there.shape)}")
         weights = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
         self.bare.load_state_dict(weights, strict=True)
         for name, parameter in self.bare.named_parameters():
@@ -212,35 +245,87 @@ class _Trainer:
             yield name, self.optimizer.state[parameter]
 
 
+class _Stop:
+    """Whether a signal has asked the training to stop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Note the signal; the second SIGINT acts at once."""
+        if self.number and number == signal.SIGINT == self.number:
+            raise KeyboardInterrupt
+        self.number = self.number or number
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                # None stands for a handler that Python did not install and cannot put back.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def asked(self, fabric: Fabric) -> int:
+        """The signal's number, or 0; the same in all processes, so that none waits for one that has stopped."""
+        if fabric.world_size == 1:
+            return self.number
+        largest = fabric.all_reduce(torch.tensor(float(self.number), device=fabric.device), reduce_op="max")
+        assert isinstance(largest, Tensor)
+        return int(largest)
+
+
 def _train(
     trainer: _Trainer,
     run: RunDirectory,
     document: dict[str, Any],
     checkpoint_every: int,
     tick: Callable[[int], None],
+    warn: Callable[[str], None],
 ) -> None:
     first = trainer.fabric.is_global_zero
     seconds = 0.0
     if run.checkpoint.exists():
         seconds = _resume(trainer, run)
     if first:
+        changed = run.note_environment(trainer.step)
+        if changed:
+            warn(f"{run.path} was trained up to step {trainer.step} with {changed}: its last digits may differ")
         run.cut_metrics(trainer.step)
     trainer.fabric.barrier()
     tick(trainer.step)
-    start = time.perf_counter()
-    while trainer.step < trainer.config.steps:
-        line = trainer.advance()
+    start, kept, stop = time.perf_counter(), trainer.step, _Stop()
+
+    def spent() -> float:
+        return seconds + time.perf_counter() - start
+
+    with stop.listening():
+        while trainer.step < trainer.config.steps:
+            asked = stop.asked(trainer.fabric)
+            due = trainer.step % checkpoint_every == 0 or asked
+            if first and due and trainer.step > kept:
+                save_digested(run.checkpoint, trainer.state(), {"step": trainer.step, "seconds": spent()})
+                kept = trainer.step
+            if asked:
+                raise Interrupted(trainer.step, asked)
+            line = trainer.advance()
+            if first:
+                run.add_metrics(line)
+                tick(trainer.step)
         if first:
-            run.add_metrics(line)
-            tick(trainer.step)
-        if first and trainer.step % checkpoint_every == 0 and trainer.step < trainer.config.steps:
-            spent = seconds + time.perf_counter() - start
-            save_digested(run.checkpoint, trainer.state(), {"step": trainer.step, "seconds": spent})
-    if first:
-        run.note_seconds(seconds + time.perf_counter() - start)
-        save_digested(run.model, trainer.bare.state_dict(), document)
-        run.checkpoint.unlink(missing_ok=True)
-    trainer.fabric.barrier()
+            run.note_seconds(spent())
+            save_digested(run.model, trainer.bare.state_dict(), document)
+            run.checkpoint.unlink(missing_ok=True)
+        trainer.fabric.barrier()
+        # A signal during the last step still ends what would come after this run.
+        asked = stop.asked(trainer.fabric)
+    if asked:
+        raise Interrupted(trainer.step, asked)
 
 
 def _resume(trainer: _Trainer, run: RunDirectory) -> float:

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 from engine import write_atomically
 from proofs_check._claims import Claim
 from proofs_check._kernel import run_kernel
+from proofs_check._results import claimed_directory, provenance
+from proofs_check._results import output_directory as output_directory
 from proofs_check._theorem_3_1 import shift_claims
 from proofs_check._theorem_3_2 import TwoLayerParameters, two_layer_claims, two_layer_universal_claims
 from proofs_check._theorem_4_1 import (
@@ -33,6 +34,8 @@ from theory import InputError, require_at_least, require_pair_dimension, require
 
 #: Where certificates and weights go below the output directory.
 CERTIFICATES = "certificates"
+
+REPORT = "check.json"
 
 
 #: Theorem 4.2's claims take some seconds a draw; no more draws than this are made for them.
@@ -89,6 +92,20 @@ class CheckParameters:
         """What to check for one norm budget."""
         return BudgetParameters(rho, self.a, self.b, self.dimension, self.draws, self.seed, self.bits, out, tick)
 
+    def document(self) -> dict[str, Any]:
+        """Everything that a report depends on; the dimension is that in force."""
+        return {
+            "rho": [str(rho) for rho in self.rhos],
+            "a": self.a,
+            "b": self.b,
+            "d": self.dimension,
+            "draws": self.draws,
+            "seed": self.seed,
+            "bits": self.bits,
+            "beyond_theorem": self.beyond_theorem,
+            "kernel": self.kernel,
+        }
+
     @property
     def ticks(self) -> int:
         """How often `tick` will be called: once a draw, norm budget and choice of embedded tokens."""
@@ -108,11 +125,20 @@ def run_check(
         tick: called after each draw.
 
     Raises:
-        InputError: `out` is not a directory, or no Coq for `kernel`.
+        InputError: `out` is not a directory or holds a report of other parameters, or no Coq for `kernel`.
+        OSError: `out` cannot be written.
         KernelError: Coq does not accept the proofs.
         RejectedCertificateError: the independent checker rejects a certificate that was just made.
     """
-    with output_directory(out) as directory:
+    return run_report(parameters, out, tick)[0]
+
+
+def run_report(
+    parameters: CheckParameters, out: Path | None = None, tick: Callable[[], None] = lambda: None
+) -> tuple[list[Claim], dict[str, Any]]:
+    """`run_check`'s claims, and the report on them as one JSON object, as it stands in `out`."""
+    settings = parameters.document()
+    with claimed_directory(out, "check", settings, (REPORT, CERTIFICATES)), output_directory(out) as directory:
         kernel = run_kernel() if parameters.kernel else None
         certificates = directory / CERTIFICATES
         tasks = [
@@ -129,10 +155,10 @@ def run_check(
         )
         tasks += minimiser_claims(minimisers)
         claims = [_located(_timed(task), kept=out is not None) for task in tasks]
+        document = check_document(parameters, claims)
         if out is not None:
-            document = json.dumps(check_document(parameters, claims), indent=1)
-            write_atomically(directory / "check.json", document.encode())
-        return claims
+            write_atomically(directory / REPORT, json.dumps(document, indent=1).encode())
+        return claims, document
 
 
 def _named(task: Callable[[], Claim], rho: Fraction) -> Claim:
@@ -147,32 +173,13 @@ def _located(claim: Claim, *, kept: bool) -> Claim:
     return replace(claim, certificate=located)
 
 
-def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str, object]:
+def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str, Any]:
     """The report as one JSON object."""
     return {
         "rho": [float(rho) if rho.denominator != 1 else int(rho) for rho in parameters.rhos],
         "claims": [claim.document() for claim in claims],
+        "provenance": provenance("check", parameters.document()),
     }
-
-
-@contextmanager
-def output_directory(out: Path | None) -> Iterator[Path]:
-    """`out`, made if missing, or a temporary directory for None.
-
-    Raises:
-        InputError: it is not a directory or cannot be made.
-    """
-    if out is None:
-        with TemporaryDirectory(prefix="copycert-") as temporary:
-            yield Path(temporary)
-        return
-    if out.exists() and not out.is_dir():
-        raise InputError("--out", str(out), "a directory")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--out", str(out), f"a directory that can be made ({error.strerror})") from error
-    yield out
 
 
 def _timed(task: Callable[[], Claim]) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,20 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from engine import AttentionShares, CopySource, Example, Transformer, attention_shares, load_run, write_atomically
-from proofs_check._command_parts import json_option, print_json, run_argument
+from engine import (
+    AttentionShares,
+    CopySource,
+    Example,
+    RunDirectory,
+    Transformer,
+    attention_shares,
+    load_run,
+    require_finite,
+    write_atomically,
+)
+from proofs_check._command_parts import json_option, print_json, run_argument, said_of_itself
 from proofs_check._plots import plot_attention, require_plots
+from proofs_check._results import claimed_directory
 from theory import InputError, require_at_least
 
 #: Longest string to draw; a map holds the square of twice the length for every head.
@@ -39,21 +51,30 @@ def attention_command(
     if plots and out is not None:
         require_plots()
     config, model = load_run(run)
+    require_finite(model, run)
     source = config.data.source()
     if not isinstance(source, CopySource):
         raise InputError("RUN", str(run), "a run of the copy task")
     (example,) = source.examples_of_length(distribution, length, seed, 1)
-    maps = head_maps(model, example)
-    shares = measured(maps, example, source)
-    document = {
-        "distribution": distribution,
-        "length": length,
-        "copied": copied(model, example),
-        "heads": [share.document() for share in shares],
-        "method": "sampled",
-    }
+    settings: dict[str, Any] = {}
     if out is not None:
-        _save(document, maps, shares, source, example, out, plots)
+        weights = RunDirectory(run).model if run.is_dir() else run
+        digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+        settings = {"weights_sha256": digest, "distribution": distribution, "length": length, "seed": seed}
+    with claimed_directory(out, "attention", settings, ("attention.json", "attention-maps.pdf")):
+        maps = head_maps(model, example)
+        shares = measured(maps, example, source)
+        document = said_of_itself(
+            {
+                "distribution": distribution,
+                "length": length,
+                "copied": copied(model, example),
+                "heads": [share.document() for share in shares],
+                "method": "sampled",
+            }
+        )
+        if out is not None:
+            _save(document, maps, shares, source, example, out, plots)
     if as_json:
         print_json(document)
     else:

@@ -11,9 +11,19 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import COPY_DISTRIBUTIONS, ENCODINGS, RunConfig, preset_run
-from proofs_check._command_parts import Integers, ManyValues, Names, json_option, print_json, progress_to
-from proofs_check._comparison import Job, Questions, compare
+from proofs_check._command_parts import (
+    Integers,
+    ManyValues,
+    Names,
+    json_option,
+    keeping,
+    print_json,
+    progress_to,
+    said_of_itself,
+)
+from proofs_check._comparison import Job, Questions, compare, write_comparison
 from proofs_check._plots import plot_lengths, plot_repetition, plot_training_distributions, require_plots
+from proofs_check._results import claimed_directory
 from theory import require_at_least
 
 #: Probabilities p of the plot against repetition. Flipping with probability 1-p makes p and 1-p the same up to the
@@ -81,14 +91,30 @@ def compare_command(
             preset_run(preset, encoding, seed, distribution=trained, separator=separator, layers=layers, steps=steps)
         ]
     ]
-    with progress_to("runs", len(jobs)) as tick:
-        document = compare(jobs, out, processes=processes or os.cpu_count() or 1, dask=dask, tick=tick)
-    if plots:
-        write_plots(document, out)
+    settings = {
+        "encodings": encodings,
+        "seeds": seeds,
+        "layers": layers,
+        "preset": preset,
+        "train_distributions": train_distributions,
+        "distributions": distributions,
+        "lengths": lengths,
+        "samples": samples,
+        "separator": separator,
+        "steps": steps,
+    }
+    with claimed_directory(out, "compare", settings, ("comparison.json",)):
+        kept = "finished runs and the steps of others are kept, and the same command goes on from there"
+        with keeping(kept), progress_to("runs", len(jobs)) as tick:
+            document = compare(jobs, out, processes=processes or os.cpu_count() or 1, dask=dask, tick=tick)
+        document = said_of_itself(document)
+        write_comparison(document, out)
+        if plots:
+            write_plots(document, out)
     if as_json:
         print_json(document)
     else:
-        print_comparison(document, out)
+        print_comparison(document, out, plots=plots)
 
 
 def run_name(config: RunConfig) -> str:
@@ -106,13 +132,13 @@ def write_plots(document: dict[str, Any], out: Path) -> None:
     plot_repetition(document, out / "accuracy-against-repetition")
 
 
-def print_comparison(document: dict[str, Any], out: Path) -> None:
+def print_comparison(document: dict[str, Any], out: Path, *, plots: bool) -> None:
     """Every seed, then the sums over all of them."""
     console = Console(highlight=False)
     console.print(_seeds_table(document["runs"]))
     console.print(_summary_table(document["summary"]))
     click.echo("Method: sampled. NOT CONVERGED: below 99% at the trained lengths; no statement on generalisation then.")
-    click.echo(f"Saved: {out}/comparison.json and plots.")
+    click.echo(f"Saved: {out}/comparison.json{' and plots' * plots}.")
 
 
 def _seeds_table(runs: list[dict[str, Any]]) -> Table:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from engine import Accuracy, RunConfig, Source, Transformer, accuracy_at, accuracy_within, load_run
+from engine import Accuracy, RunConfig, Source, Transformer, accuracy_at, accuracy_within, load_run, require_finite
 from proofs_check._command_parts import Integers, json_option, print_json, progress_to, run_argument
 from proofs_check._verdicts import Verdict, share, verdict_on
 
@@ -33,6 +33,7 @@ def evaluate_command(
 ) -> None:
     """How many strings of each length RUN copies exactly, by teacher forcing."""
     config, model = load_run(run)
+    require_finite(model, run)
     data = config.data if periods is None else config.data.with_periods(*periods)
     source = data.source()
     trained = accuracy_within(model, config.data.source(), config.data.distribution, WITHIN_SAMPLES, seed)

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from constructions import DTYPES, Construction, FloatReach, Trial, budgets, float_reach, practical_trial, predicted_rho
 from engine import write_atomically
-from proofs_check._check import output_directory
-from proofs_check._command_parts import json_option, print_json, progress
+from proofs_check._command_parts import json_option, print_json, progress, said_of_itself
 from proofs_check._figures import MARKERS, PALETTE, new_figure, save_figure
+from proofs_check._results import claimed_directory
 from theory import InputError
 
 CONSTRUCTIONS: tuple[Construction, ...] = ("two-layer", "grid")
@@ -36,12 +36,12 @@ def floats_command(dtypes: str, out: Path | None, as_json: bool) -> None:
     names = _known(dtypes)
     if out is not None:
         new_figure(1, 1)  # a missing matplotlib is found before the long part
-    with output_directory(out) as directory:
+    with claimed_directory(out, "floats", {"dtypes": names}, ("floats.json", "floats.pdf")):
         reaches, practical = _measured(names)
-        document = floats_document(reaches, practical)
+        document = said_of_itself(floats_document(reaches, practical))
         if out is not None:
-            write_atomically(directory / "floats.json", (json.dumps(document, indent=1) + "\n").encode())
-            save_figure(draw_floats(reaches), directory / "floats.pdf")
+            write_atomically(out / "floats.json", (json.dumps(document, indent=1) + "\n").encode())
+            save_figure(draw_floats(reaches), out / "floats.pdf")
     if as_json:
         print_json(document)
     else:

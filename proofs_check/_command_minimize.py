@@ -28,7 +28,8 @@ from constructions import (
     search_minimisers,
 )
 from engine import save_weights, write_atomically
-from proofs_check._command_parts import json_option, print_json, progress
+from proofs_check._command_parts import json_option, keeping, print_json, progress, said_of_itself
+from proofs_check._results import claimed_directory
 from theory import (
     GridFrequencies,
     HeadLength,
@@ -175,14 +176,17 @@ def minimize_command(
     problem = MinimiserProblem(
         setting, _one_of("--parametrisation", parametrisation, Parametrisation), _one_of("--norm", norm, Norm), seed
     )
-    if out.exists() and not out.is_dir():
-        raise InputError("--out", str(out), "a directory")
-    heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
-    with progress("starts", count_starts(problem, starts, heads)) as tick:
-        result = minimise(problem, starts, out, limit, tick)
-    document = result.document()
-    write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
-    _save_best(result, out)
+    require_at_least("starts", starts, 1)
+    require_at_least("limit", limit, 1)
+    settings = {**problem.document(), "starts": starts, "limit": limit}
+    with claimed_directory(out, "minimize", settings, ("minimize.json", "best.safetensors")):
+        heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0
+        kept = "finished starts are kept, and the same command goes on from there"
+        with keeping(kept), progress("starts", count_starts(problem, starts, heads)) as tick:
+            result = minimise(problem, starts, out, limit, tick)
+        document = said_of_itself(result.document())
+        write_atomically(out / "minimize.json", (json.dumps(document, indent=1) + "\n").encode())
+        _save_best(result, out)
     if as_json:
         print_json(document)
     else:
@@ -202,7 +206,9 @@ def _frequencies(file: Path | None, d: int | None, seed: int) -> GridFrequencies
         return read_grid_frequencies(file)
     if file is None and d is not None:
         return draw_grid_frequencies(d, seed, 0)
-    raise InputError("--frequencies", "none or too much", "given alone, or else --d D with --seed S")
+    given = [name for name, value in (("--frequencies", file), ("--d", d)) if value is not None]
+    allowed = "--frequencies FILE alone, or else --d D with --seed S"
+    raise InputError("options", " and ".join(given) or "none of frequencies", allowed)
 
 
 def _save_best(result: Minimisation, out: Path) -> None:

@@ -1,8 +1,9 @@
-"""What several commands share: the option --json, progress on a terminal, lists of numbers and names."""
+"""What several commands share: the option --json, progress on a terminal, interrupts, lists of numbers and names."""
 
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from proofs_check._results import provenance
 from theory import InputError
 
 json_option = click.option(
@@ -22,8 +24,51 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON object on stdout."""
-    click.echo(json.dumps(document))
+    """One JSON object on stdout, with its provenance."""
+    click.echo(json.dumps(said_of_itself(document)))
+
+
+def said_of_itself(document: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the command that runs now, with what it is of, unless it says so already."""
+    context = click.get_current_context(silent=True)
+    if context is None or "provenance" in document:
+        return document
+    parameters = {name: value for name, value in context.params.items() if name not in ("as_json", "out")}
+    return {**document, "provenance": provenance(command_name(context), parameters)}
+
+
+def command_name(context: click.Context) -> str:
+    """`bound grid`: the words after the program's name."""
+    names: list[str] = []
+    walk: click.Context | None = context
+    while walk is not None and walk.parent is not None:
+        names.insert(0, walk.command.name or "")
+        walk = walk.parent
+    return " ".join(names)
+
+
+class Stopped(KeyboardInterrupt):
+    """An interrupt, with what is kept of the work done.
+
+    Attributes:
+        kept: the end of the sentence that begins with `interrupted; `.
+        number: of the signal.
+    """
+
+    def __init__(self, kept: str, number: int = signal.SIGINT) -> None:
+        self.kept, self.number = kept, number
+        super().__init__(kept, number)
+
+
+@contextmanager
+def keeping(kept: str) -> Iterator[None]:
+    """A block that an interrupt ends with these words on what is kept."""
+    try:
+        yield
+    except Stopped:
+        raise
+    except KeyboardInterrupt as error:
+        raise Stopped(kept, getattr(error, "number", signal.SIGINT)) from error
 
 
 @contextmanager

@@ -7,8 +7,18 @@ from typing import Any
 
 import click
 
-from engine import LIST_DISTRIBUTIONS, PRECISIONS, PRESETS, Devices, RunConfig, RunDirectory, preset_run, train
-from proofs_check._command_parts import Integers, json_option, print_json, progress_to
+from engine import (
+    LIST_DISTRIBUTIONS,
+    PRECISIONS,
+    PRESETS,
+    Devices,
+    Interrupted,
+    RunConfig,
+    RunDirectory,
+    preset_run,
+    train,
+)
+from proofs_check._command_parts import Integers, Stopped, json_option, keeping, print_json, progress_to
 from theory import InputError
 
 
@@ -69,10 +79,19 @@ def train_command(
         precision=precision,
     )
     run = RunDirectory(out)
-    with progress_to("steps", config.training.steps) as tick:
-        first = train(config, run, devices=Devices(accelerator, devices), checkpoint_every=checkpoint_every, tick=tick)
+    where, steps_asked = Devices(accelerator, devices), config.training.steps
+    with keeping("steps since the last checkpoint are lost"), progress_to("steps", steps_asked) as tick:
+        try:
+            first = train(config, run, devices=where, checkpoint_every=checkpoint_every, tick=tick, warn=_warn)
+        except Interrupted as error:
+            goes_on = f"the same command goes on from step {error.step} of {steps_asked}"
+            raise Stopped(goes_on if error.step else "no step was done", error.number) from error
     if first:
         _report(config, run, as_json)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"copycert: {message}", err=True)
 
 
 def _report(config: RunConfig, run: RunDirectory, as_json: bool) -> None:

@@ -7,6 +7,7 @@ Wilson's over all strings, as if they were independent, which strings tried on o
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ class Job:
 def run_job(job: Job) -> dict[str, Any]:
     """Train the run unless it is there, ask it unless it was asked the same; its row as a JSON object."""
     run = RunDirectory(job.directory)
-    train(job.config, run, devices=Devices("cpu"))
+    train(job.config, run, devices=Devices("cpu"), warn=_warn)
     asked = json.loads(json.dumps(asdict(job.questions)))
     file = job.directory / EVALUATION
     known = json.loads(file.read_text()) if file.exists() else {}
@@ -85,6 +86,10 @@ def run_job(job: Job) -> dict[str, Any]:
         "run": job.directory.name,
         **known["answers"],
     }
+
+
+def _warn(message: str) -> None:
+    print(f"copycert: {message}", file=sys.stderr)
 
 
 def _answers(job: Job) -> dict[str, Any]:
@@ -131,9 +136,14 @@ def compare(
     for done, (number, row) in enumerate(sweep(run_job, jobs, processes=processes, dask=dask), start=1):
         rows[number] = row
         document = comparison_document([row for row in rows if row is not None], complete=done == len(jobs))
-        write_atomically(out / "comparison.json", (json.dumps(document, indent=1) + "\n").encode())
+        write_comparison(document, out)
         tick(done)
     return document
+
+
+def write_comparison(document: dict[str, Any], out: Path) -> None:
+    """Write `comparison.json`."""
+    write_atomically(out / "comparison.json", (json.dumps(document, indent=1) + "\n").encode())
 
 
 def comparison_document(rows: list[dict[str, Any]], *, complete: bool) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise InputError("plots", "matplotlib is missing", "installed: pip install 'copycert[plots]'") from error
+        raise InputError("package matplotlib", "missing", "installed: pip install 'copycert[plots]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

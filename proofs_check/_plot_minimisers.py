@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from constructions import MinimiserProblem, best_of, programme_heads, search_minimisers
-from engine import write_atomically
-from proofs_check._command_parts import progress
+from engine import difference, write_atomically
+from proofs_check._command_parts import keeping, progress
 from proofs_check._figures import BLACK, BLUE, GREEN, PURPLE, VERMILION, new_figure, save_figure
 from theory import InputError, MinimiserSetting, Queries, draw_grid_frequencies, head_length, loss_lower_bound
 
@@ -80,7 +80,8 @@ def minimisers_command(out: Path, d: int, seed: int) -> None:
     if out.suffix not in (".pdf", ".png", ".svg"):
         raise InputError("--out", str(out), "a file name that ends in .pdf, .png or .svg")
     draw_grid_frequencies(d, seed, 0)
-    with progress("points", len(POINTS)) as tick:
+    kept = "finished points are kept, and the same command goes on from there"
+    with keeping(kept), progress("points", len(POINTS)) as tick:
         figures = _figures(out.with_suffix(".json"), d, seed, tick)
     draw_figure(out, figures)
     click.echo(f"Saved: {out}, figures: {out.with_suffix('.json')}")
@@ -93,10 +94,12 @@ def _figures(file: Path, d: int, seed: int, tick: Callable[[], None]) -> dict[st
     if file.exists():
         try:
             known = json.loads(file.read_text(encoding="utf-8"))
-            same = {key: known[key] for key in head} == head
+            differs = difference({key: known[key] for key in head}, head)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError("--out", str(file), "figures of this command, or absent") from error
-        figures = known if same else figures
+        if differs:
+            raise InputError("--out", str(file), f"new, or figures of the same settings ({differs})")
+        figures = known
     for point in POINTS:
         if point.name not in figures["points"]:
             figures["points"][point.name] = _figures_of(point, d, seed)

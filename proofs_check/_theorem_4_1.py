@@ -385,9 +385,9 @@ def replay_document(outcome: Replay) -> dict[str, Any]:
     return {"ran": outcome.ran, "torch_model_wrong": outcome.wrong, "reason": outcome.reason}
 
 
-def witness_document(flip: SingleFlip) -> dict[str, Any]:
-    """A single-flip witness as JSON; the string itself up to 10^5 symbols."""
-    string = spell(flip_string(flip)) if flip.length <= 10**5 else None
+def witness_document(flip: SingleFlip, longest: int = 10**5) -> dict[str, Any]:
+    """A single-flip witness as JSON; the string itself up to `longest` symbols."""
+    string = spell(flip_string(flip)) if flip.length <= longest else None
     return {
         "length": flip.length,
         "step": flip.step,

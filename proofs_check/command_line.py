@@ -7,14 +7,18 @@ import os
 # Products here are small: more OpenBLAS threads would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -23,19 +27,20 @@ from rich.table import Table
 from rich.text import Text
 
 from proofs_check._certificates import RejectedCertificateError
-from proofs_check._check import CheckParameters, check_document, output_directory, run_check
-from proofs_check._claims import Claim, exit_code, json_ready
+from proofs_check._check import CheckParameters, run_report
+from proofs_check._claims import Claim, Status, exit_code, json_ready
 from proofs_check._command_attention import attention_command
 from proofs_check._command_certify import certify_command
 from proofs_check._command_compare import compare_command
 from proofs_check._command_evaluate import evaluate_command
 from proofs_check._command_floats import floats_command
 from proofs_check._command_minimize import minimize_command
-from proofs_check._command_parts import json_option, print_json, progress
+from proofs_check._command_parts import Stopped, json_option, keeping, print_json, progress
 from proofs_check._command_plot import plot
 from proofs_check._command_train import train_command
 from proofs_check._command_two_layer import describe_copier, require_precision, two_layer_bound
 from proofs_check._kernel import KernelError
+from proofs_check._results import output_directory
 from proofs_check._theorem_3_1 import case_documents, decision_certificate
 from proofs_check._theorem_4_1 import witness_document
 from proofs_check.verify import Verdict, verify_paths
@@ -57,7 +62,15 @@ from theory import (
 )
 
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
+
+#: A shell's code for a program that wrote to a closed pipe.
+EXIT_CLOSED_OUTPUT = 141
+
+#: No longer string is written out: it stands in one line, and its position says all of it.
+LONGEST_WITNESS = 10**7
+
+#: What most commands keep when they are interrupted.
+NOTHING_KEPT = "nothing is kept: the same command starts again"
 
 
 class Rational(click.ParamType[Fraction]):
@@ -132,13 +145,21 @@ def check(
 ) -> None:
     """Decide every claim for norm budgets RHO, with certificates that the independent checker accepts."""
     parameters = CheckParameters(rho, a, b, d, draws, seed, bits, beyond_theorem, kernel)
-    with progress("draws", parameters.ticks) as tick:
-        claims = run_check(parameters, out, tick)
+    kept = NOTHING_KEPT if out is None else "finished certificates are kept, and the same command goes on from there"
+    with keeping(kept), progress("draws", parameters.ticks) as tick:
+        claims, document = run_report(parameters, out, tick)
     if as_json:
-        print_json(check_document(parameters, claims))
+        print_json(document)
     else:
         _print_claims(claims, out)
     ctx.exit(exit_code(claims))
+
+
+full_witness_option = click.option(
+    "--full-witness",
+    is_flag=True,
+    help=f"Write the failing string out in the JSON object, up to {LONGEST_WITNESS} symbols.",
+)
 
 
 @cli.group()
@@ -160,6 +181,7 @@ def bound() -> None:
 @click.option("--a", type=int, required=True, help="Tokens before the string.")
 @click.option("--b", type=int, required=True, help="Tokens between the string and its copy, at least 2.")
 @click.option("--limit", default=1_000_000, show_default=True, help="Largest length looked at.")
+@full_witness_option
 @json_option
 @click.pass_context
 def bound_grid(
@@ -171,6 +193,7 @@ def bound_grid(
     a: int,
     b: int,
     limit: int,
+    full_witness: bool,
     as_json: bool,
 ) -> None:
     """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every
@@ -179,7 +202,7 @@ def bound_grid(
     frequencies = _chosen_frequencies(file, base, d)
     found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
     if as_json:
-        print_json(bound_document(found))
+        print_json(bound_document(found, found.status, full_witness=full_witness))
     else:
         unit = "base powers, radians" if base is not None else _unit(frequencies)
         click.echo(
@@ -202,6 +225,7 @@ def bound_grid(
 @click.option("--beyond-theorem", is_flag=True, help="Allow rho <= 10^4.")
 @click.option("--dtype", default=None, help="Run the torch model in this format too: float64, float32 or bfloat16.")
 @click.option("--beyond-precision", is_flag=True, help="Go on if that run gets a step wrong.")
+@full_witness_option
 @json_option
 @click.pass_context
 def bound_two_layer(
@@ -214,6 +238,7 @@ def bound_two_layer(
     beyond_theorem: bool,
     dtype: str | None,
     beyond_precision: bool,
+    full_witness: bool,
     as_json: bool,
 ) -> None:
     """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
@@ -221,15 +246,17 @@ def bound_two_layer(
     trial = (
         None if dtype is None else require_precision(copier, min(copier.length, found.lower), dtype, beyond_precision)
     )
+    # What is not looked for above the proved length is no part of the question.
+    status: Status = "PROVED" if found.lower else found.status
     if as_json:
         run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
-        print_json({**bound_document(found), **run})
+        print_json({**bound_document(found, status, full_witness=full_witness), **run})
     else:
         click.echo(describe_copier(copier))
-        _print_bracket(found, copier.rho)
+        _print_bracket(found, copier.rho, status)
         if trial is not None:
             click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
-    ctx.exit(0 if found.lower else 3)
+    ctx.exit(0 if status == "PROVED" else 3)
 
 
 @cli.command()
@@ -335,17 +362,20 @@ def _echo_wrapped(text: str) -> None:
     click.echo("\n".join(wrap(text, width, initial_indent=indent, subsequent_indent=indent)))
 
 
-def bound_document(found: LengthBound) -> dict[str, Any]:
-    """A length bound as one JSON object."""
-    witness = None if found.fails is None else witness_document(found.fails)
+def bound_document(found: LengthBound, status: Status, *, full_witness: bool = False) -> dict[str, Any]:
+    """A length bound as one JSON object: what is proved up to `proved_to`, and false at `fails_at`."""
+    longest = LONGEST_WITNESS if full_witness else 0
     document = {
-        "status": found.status,
+        "status": status,
         "length": found.length,
         "length_lower": found.lower,
         "length_upper": found.upper,
         "limit": found.limit,
         "exceeds_limit": found.exceeds_limit,
-        "witness": witness,
+        "proved_to": found.lower,
+        "fails_at": None if found.fails is None else found.fails.length,
+        "exact": found.length is not None,
+        "witness": None if found.fails is None else witness_document(found.fails, longest),
     }
     ready: dict[str, Any] = json_ready(document)
     return ready
@@ -360,7 +390,9 @@ def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None)
         return read_grid_frequencies(file)
     if file is None and base is not None and d is not None:
         return base_grid_frequencies(base, d)
-    raise InputError("--frequencies", "none or too much", "given alone, or else both --base B and --d D")
+    given = [name for name, value in (("--frequencies", file), ("--base", base), ("--d", d)) if value is not None]
+    allowed = "--frequencies FILE alone, or else both --base B and --d D"
+    raise InputError("options", " and ".join(given) or "none of frequencies", allowed)
 
 
 _STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_APPLICABLE": "dim"}
@@ -478,16 +510,16 @@ def _all_or(number: int | None) -> str:
 def _print_bound(found: LengthBound) -> None:
     if found.exceeds_limit:
         click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the scan's --limit).")
-    elif found.length is not None:
+    elif found.fails is not None:
+        between = "" if found.length is not None else f"; the exact bound is between {found.lower} and {found.upper}"
         click.echo(
-            f"PROVED: every string of every length <= {found.length} is copied, and not every string of length "
-            f"{found.length + 1}."
+            f"{found.status}: every string of every length <= {found.lower} is copied, and not every string of length "
+            f"{found.fails.length}{between}."
         )
     else:
-        upper = "unknown" if found.upper is None else found.upper
         click.echo(
-            f"UNDECIDED: every string of every length <= {found.lower} is copied; the exact bound is between "
-            f"{found.lower} and {upper}."
+            f"UNDECIDED: every string of every length <= {found.lower} is copied; length {found.lower + 1} is not "
+            "decided."
         )
     if found.fails is not None:
         click.echo(
@@ -497,10 +529,10 @@ def _print_bound(found: LengthBound) -> None:
     click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
 
 
-def _print_bracket(found: LengthBound, rho: Fraction) -> None:
+def _print_bracket(found: LengthBound, rho: Fraction, status: Status) -> None:
     """A length bound, which is a bracket where no scan is possible."""
     constant = float(found.lower / rho**2)
-    click.echo(f"PROVED: every string of every length <= {found.lower} is copied ({constant:.4g} rho^2).")
+    click.echo(f"{status}: every string of every length <= {found.lower} is copied ({constant:.4g} rho^2).")
     if found.fails is None:
         click.echo("No failing string was looked for or found.")
     else:
@@ -522,10 +554,11 @@ cli.add_command(minimize_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Bad input becomes one line on stderr and exit code 2."""
+    """Entry point. Bad input, and files that cannot be read or written, become one line on stderr and exit code 2."""
     try:
-        code = cli.main(arguments, prog_name="copycert", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        with _terminating():
+            code = _run(arguments)
+        sys.stdout.flush()
     except InputError as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -537,12 +570,72 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"Coq does not accept the proofs: {error}", 1)
     except RejectedCertificateError as error:
         _fail(f"a certificate just made was rejected: {error}", 1)
-    except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; the same command with the same --out goes on from there", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(EXIT_CLOSED_OUTPUT)
+    except OSError as error:
+        _drop_output()
+        _fail(_system_error(error), EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt) as error:
+        cause = error.__cause__ if isinstance(error, click.Abort) else error
+        kept = cause.kept if isinstance(cause, Stopped) else NOTHING_KEPT
+        _fail(f"interrupted; {kept}", 128 + getattr(cause, "number", signal.SIGINT))
+    sys.exit(code)
 
 
-def _fail(message: str, code: int) -> None:
-    click.echo(f"copycert: {message}", err=True)
+def _run(arguments: list[str] | None) -> int:
+    """The exit code of the command."""
+    try:
+        code = cli.main(arguments, prog_name="copycert", standalone_mode=False)
+    except SystemExit as error:
+        # So click ends where nobody reads its output any more.
+        raise BrokenPipeError from error
+    return code if isinstance(code, int) else 0
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: with its temporary files removed."""
+
+    number = signal.SIGTERM
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """SIGTERM as an exception; only the main thread can take signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+def _system_error(error: OSError) -> str:
+    """One line on a file, or standard output, that could not be read or written."""
+    reason = error.strerror or " ".join(str(error).split()) or type(error).__name__
+    if error.filename is not None:
+        return str(InputError("file", os.fsdecode(error.filename), f"one that can be read or written here ({reason})"))
+    return str(InputError("output", "standard output", f"one that can be written ({reason})"))
+
+
+def _drop_output() -> None:
+    """Let what is still to be written to standard output vanish, if it cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    with suppress(OSError):
+        click.echo(f"copycert: {message}", err=True)
     sys.exit(code)
 
 

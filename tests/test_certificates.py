@@ -4,6 +4,7 @@ import copy
 import itertools
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,10 +51,16 @@ EDITS = 500
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Certificates of every kind, at small sizes so that five hundred re-checks are quick."""
     directory = tmp_path_factory.mktemp("certificates")
-    run_check(CheckParameters((Fraction(14401),), draws=1), directory)
-    run_check(CheckParameters((Fraction(6),), d=8, draws=1, beyond_theorem=True), directory)
-    run_check(CheckParameters((Fraction(2),), d=24, draws=1, beyond_theorem=True), directory)
-    return directory / "certificates"
+    for number, parameters in enumerate(
+        (
+            CheckParameters((Fraction(14401),), draws=1),
+            CheckParameters((Fraction(6),), d=8, draws=1, beyond_theorem=True),
+            CheckParameters((Fraction(2),), d=24, draws=1, beyond_theorem=True),
+        )
+    ):
+        run_check(parameters, directory / str(number))
+        shutil.copytree(directory / str(number) / "certificates", directory / "all", dirs_exist_ok=True)
+    return directory / "all"
 
 
 def documents(out: Path) -> dict[str, dict[str, Any]]:

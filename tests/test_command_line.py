@@ -133,9 +133,13 @@ def test_a_draw_that_fails_is_refuted_with_a_replayed_witness(tmp_path: Path) ->
 
 
 def test_bound_grid_reports_length_and_witness(tmp_path: Path) -> None:
-    document, code = run_json("bound", "grid", "--base", "10000", "--d", "8", "--scale", "50", "--a", "2", "--b", "3")
+    question = ["bound", "grid", "--base", "10000", "--d", "8", "--scale", "50", "--a", "2", "--b", "3"]
+    assert run_json(*question)[0]["witness"]["string"] is None
+    document, code = run_json(*question, "--full-witness")
     assert code == 0
-    assert set(document) == {"status", "length", "length_lower", "length_upper", "limit", "exceeds_limit", "witness"}
+    old = {"status", "length", "length_lower", "length_upper", "limit", "exceeds_limit", "witness"}
+    assert set(document) == old | {"proved_to", "fails_at", "exact", "provenance"}
+    assert document["provenance"]["parameters"]["scale"] == "50" and document["provenance"]["command"] == "bound grid"
     assert (
         document["length"] == document["length_lower"] == document["length_upper"] == document["witness"]["length"] - 1
     )

@@ -90,7 +90,8 @@ def test_the_command_prints_the_table_and_saves_the_plot(tmp_path: Path, capsys:
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "out" / "floats.json").read_text())
     assert {row["construction"] for row in printed["rows"]} == {"two-layer", "grid"}
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["floats.json", "floats.pdf"]
+    names = ["floats-settings.json", "floats.json", "floats.pdf"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == names
 
 
 def test_a_format_known_to_be_wrong_is_refused_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -322,8 +322,10 @@ def test_the_command_gives_the_same_figures_in_a_new_process(tmp_path: Path) -> 
     arguments = ("--M", "1", "--L", "2", "--d", "4", "--seed", "3", "--starts", "1", "--json")
     first, second = (run(*arguments, "--out", str(tmp_path / name)) for name in ("one", "two"))
     assert first.returncode == second.returncode == 0, first.stderr
-    document = json.loads(first.stdout)
-    assert document == json.loads(second.stdout) == json.loads((tmp_path / "one" / "minimize.json").read_text())
+    document, again = json.loads(first.stdout), json.loads(second.stdout)
+    assert document == json.loads((tmp_path / "one" / "minimize.json").read_text())
+    assert document.pop("provenance")["parameters"]["starts"] == again.pop("provenance")["parameters"]["starts"]
+    assert document == again
     assert list(document) == [
         "best_loss", "lower_bound", "trivial_floor", "closed_form_loss", "saturated_fraction", "length_generalised",
         "paper_length", "fails_at", "starts",

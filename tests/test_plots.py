@@ -94,6 +94,6 @@ def test_bad_input(
 def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(
-        InputError, match=r"plots = matplotlib is missing: must be installed: pip install 'copycert\[plots\]'"
+        InputError, match=r"package matplotlib = missing: must be installed: pip install 'copycert\[plots\]'"
     ):
         _figures.new_figure(1, 1)

@@ -22,6 +22,7 @@ from engine import (
     PRESETS,
     CopySource,
     Devices,
+    Interrupted,
     RunConfig,
     RunDirectory,
     TrainingConfig,
@@ -403,3 +404,67 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="accelerator = cuda"):
         train(tiny(2), RunDirectory(tmp_path / "run"), devices=Devices("cuda"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_every_step(finished: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """A signal while it trains: a checkpoint of that very step, and then an undisturbed run's bytes."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "proofs_check.command_line", "train", *TINY, "--steps", "120", "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 300
+    while len(RunDirectory(out).metrics()) < 20 and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    done = len(RunDirectory(out).metrics())
+    assert 20 <= done < 120 and process.returncode == 128 + number
+    assert f"interrupted; the same command goes on from step {done} of 120" in errors and "Traceback" not in errors
+    _, metadata = load_weights(out / "checkpoint.safetensors")
+    assert metadata["step"] == done  # though the next regular checkpoint was at step 100
+    train(tiny(120), RunDirectory(out), devices=CPU)
+    assert results(out) == results(finished)
+
+
+def test_an_interrupt_ends_the_step_and_restores_the_handlers(tmp_path: Path) -> None:
+    def stop(done: int) -> None:
+        if done == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted) as caught:
+        train(tiny(6), RunDirectory(tmp_path / "run"), devices=CPU, tick=stop)
+    assert (caught.value.step, caught.value.number) == (1, signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_says_with_what_it_was_made_and_going_on_with_other_versions_warns(interrupted: Path) -> None:
+    run = RunDirectory(interrupted)
+    (part,) = run.environments()
+    assert part["from_step"] == 0 and part["threads"] == torch.get_num_threads() and part["torch"] == torch.__version__
+    assert {"copycert", "python", "python-flint", "numpy", "scipy"} <= set(part)
+    file = interrupted / "environment.json"
+    file.write_text(json.dumps({"parts": [{**part, "torch": "1.0", "threads": 99}]}))
+    with pytest.warns(UserWarning, match=r"up to step 2 with torch 1\.0, now .*, threads 99, now 1: its last digits"):
+        train(tiny(6), run, devices=CPU)
+    assert [each["from_step"] for each in run.environments()] == [0, 2]
+
+
+def test_a_run_of_old_without_an_environment_goes_on(interrupted: Path) -> None:
+    (interrupted / "environment.json").unlink()
+    train(tiny(6), RunDirectory(interrupted), devices=CPU)
+    assert RunDirectory(interrupted).finished
+
+
+def test_a_checkpoint_in_another_precision_is_not_rounded(interrupted: Path) -> None:
+    file = interrupted / "checkpoint.safetensors"
+    tensors, metadata = load_weights(file)
+    tensors["model.readout.weight"] = tensors["model.readout.weight"].double()
+    save_digested(file, tensors, metadata)
+    with pytest.raises(InputError, match=r"model\.readout\.weight is torch\.float64"):
+        train(tiny(6), RunDirectory(interrupted), devices=CPU)
+
+
+def test_no_lock_file_is_left(finished: Path, interrupted: Path) -> None:
+    assert not (finished / ".lock").exists()
+    train(tiny(6), RunDirectory(interrupted), devices=CPU)
+    assert not (interrupted / ".lock").exists()

@@ -16,6 +16,7 @@ from proofs_check.command_line import cli, main
 from proofs_check.verify import verify_file
 
 FIELDS = {"status", "length", "length_lower", "length_upper", "limit", "exceeds_limit", "witness"}
+FIELDS |= {"proved_to", "fails_at", "exact", "provenance"}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_bound_two_layer_prints_the_fields_of_bound_grid() -> None:
     assert code == 0 and set(document) == FIELDS
     assert document["length_lower"] >= 40_389 and document["length_lower"] < document["length_upper"]
     assert document["witness"]["length"] == document["length_upper"] + 1
-    small, code = bound("--rho", "60", "--variant", "sharp", "--beyond-theorem")
+    small, code = bound("--rho", "60", "--variant", "sharp", "--beyond-theorem", "--full-witness")
     assert code == 0 and small["status"] == "PROVED"
     assert small["length"] == small["length_lower"] == small["length_upper"] == small["witness"]["length"] - 1
     assert len(small["witness"]["string"]) == small["witness"]["length"]

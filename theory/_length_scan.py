@@ -97,8 +97,9 @@ class LengthBound:
 
     @property
     def status(self) -> Status:
-        """PROVED if n* is exact or known to exceed the limit, else UNDECIDED."""
-        return "PROVED" if self.exceeds_limit or self.length is not None else "UNDECIDED"
+        """PROVED if n* is exact, known to exceed the limit, or between two proved ends; else UNDECIDED."""
+        bracketed = self.lower >= 1 and self.fails is not None
+        return "PROVED" if self.exceeds_limit or self.length is not None or bracketed else "UNDECIDED"
 
 
 @dataclass(frozen=True)
