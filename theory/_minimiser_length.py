@@ -30,7 +30,7 @@ import numpy as np
 from flint import arb
 from scipy.optimize import linprog
 
-from theory._balls import ball, working_precision
+from theory._balls import ball, lower_fraction, working_precision
 from theory._closed_forms import BALL_VOLUME
 from theory._errors import InputError, require_at_least
 from theory._grid_score import Amplitude, GridScore
@@ -230,7 +230,7 @@ def limit_failure(setting: MinimiserSetting, limit: int = 1_000_000) -> LimitFai
         horizon *= 8
     for place, distance in enumerate(found[:8]):
         for margin in MARGINS:
-            failure = _failure_at(setting, distance, Fraction(_below(best.lower)) * (1 - margin), place == 0)
+            failure = _failure_at(setting, distance, lower_fraction(best.lower) * (1 - margin), place == 0)
             if failure is not None:
                 return failure
     return None
@@ -306,9 +306,3 @@ def _first_power(
             return bound
         bound *= 2
     return None
-
-
-def _below(value: arb) -> Fraction:
-    """The ball's lower end, an exact binary number."""
-    mantissa, exponent = (int(part) for part in value.lower().man_exp())
-    return Fraction(mantissa) * Fraction(2) ** exponent
