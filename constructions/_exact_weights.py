@@ -7,7 +7,18 @@ from fractions import Fraction
 
 from torch import Tensor
 
+from theory import InputError
+
+#: Largest width of the residual stream; matrices of its square are built, 128 MiB each.
+LARGEST_WIDTH = 4096
+
 Row = list[Fraction]
+
+
+def require_buildable(argument: str, value: int, width: int) -> None:
+    """InputError for `argument` if a model of this width is more than is built."""
+    if width > LARGEST_WIDTH:
+        raise InputError(argument, value, f"small enough for a model of width {LARGEST_WIDTH}, not {width}")
 
 
 def exact_matrix(weights: Tensor) -> list[Row]:
@@ -26,5 +37,5 @@ def exact_product(matrix: Tensor, vector: Row) -> Row:
 
 def exact_square_norm(parameters: Iterable[Tensor]) -> Fraction:
     """Sum of the squares of all entries, exact."""
-    nonzero = (entry for tensor in parameters for entry in tensor.double().flatten().tolist() if entry)
+    nonzero = (entry for tensor in parameters for entry in tensor[tensor != 0].double().tolist())
     return sum((Fraction(entry) ** 2 for entry in nonzero), Fraction(0))

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import isfinite
+from math import isfinite, ulp
 
 import numpy as np
 from flint import arb
@@ -42,6 +42,9 @@ from theory._template import Template
 
 #: Longest strings looked at: a length takes about 8 n^2 scores.
 LARGEST_TABLE_LENGTH = 2000
+
+#: Rounds of Dinkelbach's iteration at most; it converges faster than linearly.
+MOST_ROUNDS = 100
 
 Number = arb | Fraction | int | float
 
@@ -158,7 +161,10 @@ def certify_table(model: TableModel, max_length: int, least_length: int = 1, tic
     worst = search.worst if search.failing is None else search.failing
     if worst is None:
         raise ArithmeticError("no step was looked at")
-    return Certified(max_length, proved, fails, search.below, worst, True, least_length)
+    below = search.below
+    if below is not None and proved == max_length:
+        below = max(0.0, below)  # every numerator was proved positive
+    return Certified(max_length, proved, fails, below, worst, True, least_length)
 
 
 class _Search:
@@ -213,7 +219,7 @@ class _Search:
         """The ratio of a string, kept if it is the least, or the least that certainly fails."""
         ratio = sight.ratio(case, self.votes[case], choice)
         string = sight.string(case, choice)
-        found = WorstStep(sight.length, sight.step, case, string, float(ratio.mid()))
+        found = WorstStep(sight.length, sight.step, case, string, _signed_float(ratio))
         if self.worst is None or found.ratio < self.worst.ratio:
             self.worst = found
         if ratio <= 0 and (self.failing is None or found.ratio < self.failing.ratio):
@@ -239,6 +245,14 @@ class _Search:
                 return True
             slack *= 256
         return False
+
+
+def _signed_float(value: arb) -> float:
+    """A float near the ball that has its sign where that is certain: what underflows is no tie."""
+    near = float(value.mid())
+    if value > 0:
+        return max(near, ulp(0.0))
+    return min(near, -ulp(0.0)) if value < 0 else near
 
 
 class _Sights:
@@ -333,16 +347,18 @@ class _Sight:
     def least_ratio(self, case: StepCase, votes: Mapping[int, arb], below: float) -> Int64[np.ndarray, " free"] | None:
         """The free symbols with the least ratio, by Dinkelbach's iteration on midpoints; None if it is not below.
 
-        Not in floats: weights may differ by more than floats can hold.
+        Not in floats: weights may differ by more than floats can hold. A candidate: what all ratios exceed is proved
+        afterwards. Few rounds are needed; after MOST_ROUNDS the best so far is taken.
         """
         ratio = arb(below) if isfinite(below) else max((vote.mid() for vote in votes.values()), key=float)
         best: Int64[np.ndarray, " free"] | None = None
-        while True:
+        for _ in range(MOST_ROUNDS):
             choice = self.lowest(case, {token: vote - ratio for token, vote in votes.items()})
             found = self.ratio(case, votes, choice).mid()
             if not found < (ratio if best is not None else below):
                 return best
             ratio, best = found, choice
+        return best
 
     def string(self, case: StepCase, choice: Int64[np.ndarray, " free"]) -> Int64[np.ndarray, " n"]:
         """The string with these free symbols."""

@@ -29,7 +29,7 @@ IMBALANCED_PROBABILITIES = (0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95)
 MOST_SYMBOLS = 2**28
 
 
-def _require_room(argument: str, length: int, count: int) -> None:
+def require_room(argument: str, length: int, count: int) -> None:
     """InputError unless `count` strings of this length are at most MOST_SYMBOLS symbols."""
     require_at_least(argument, length, 1)
     require_at_least("count", count, 1)
@@ -148,7 +148,7 @@ def all_strings(n: int) -> Strings:
 
 def single_flip_strings(n: int, background: int = 0) -> Strings:
     """The n strings that are `background` but for one symbol; string k differs at symbol k+1. InputError above 2^14."""
-    _require_room("n", n, n)
+    require_room("n", n, n)
     return np.full((n, n), background, dtype=np.int64) ^ np.eye(n, dtype=np.int64)
 
 
@@ -172,8 +172,8 @@ def sample_strings(
         InputError: unknown distribution, n, count or base_length < 1, more than 2^28 symbols, a negative
             seed, flip_probability outside [0, 1].
     """
-    _require_room("n", n, count)
-    _require_room("base_length", base_length, count)
+    require_room("n", n, count)
+    require_room("base_length", base_length, count)
     require_at_least("seed", seed, 0)
     if not 0 <= flip_probability <= 1:
         raise InputError("flip_probability", flip_probability, "a number from 0 to 1")

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from jaxtyping import Int64
 
-from theory._errors import require_at_least
+from theory._errors import InputError, require_at_least
 from theory._farkas import UndecidedError, find_multipliers, find_weights
 from theory._relations import RELATIONS
 from theory._sign_certificate import Case, Certificate, Witness, check_certificate, check_witness
@@ -155,7 +155,12 @@ def _largest(layout: Layout, signs: Signs, max_length: int, known: int) -> int:
     """The threshold, known to be >= `known`: each certificate brings the length below its longest string."""
     length = max_length
     while length > known:
-        decision = decide(layout.relation, layout.a, layout.b, length, signs, smallest=False)
+        try:
+            decision = decide(layout.relation, layout.a, layout.b, length, signs, smallest=False)
+        except InputError as error:
+            if error.argument != "length":
+                raise
+            raise InputError("max_length", length, error.allowed) from error
         if decision.possible:
             return length
         length = max(certificate.length for certificate in decision.certificates) - 1
