@@ -6,32 +6,46 @@ import signal
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import inf, ulp
+from pathlib import Path
 
+import numpy as np
 import pytest
 from flint import arb
 
+from constructions._minimiser_problem import MinimiserProblem
+from constructions._minimiser_search import search_minimisers
+from constructions.theorem_3_2 import build_two_layer_copier, marker
+from constructions.theorem_4_1 import build_grid_copier
 from theory import (
+    HeadWeights,
     InputError,
     draw_grid_frequencies,
+    energy_loss_bound,
     exact_length,
     float_above,
     float_below,
+    head_length,
     ideal_grid_score,
     integer_floor,
+    limit_failure,
+    loss_lower_bound,
+    population_excess_bounds,
     sample_strings,
+    sampled_strings,
     single_flip_strings,
     theory_task,
+    thresholds,
 )
 from theory import _decide as decide_module
 from theory._anchor_curve import AnchorScores
 from theory._balls import VacuousBallError, lower_fraction, upper_fraction
 from theory._copy_task import MOST_SYMBOLS
 from theory._failure_probability import LONGEST, length_with_failure
-from theory._farkas import UndecidedError
+from theory._farkas import UndecidedError, _satisfies, find_weights
 from theory._frequencies import Turn
 from theory._minimiser_setting import MinimiserSetting
 from theory._separation import LARGEST_LATTICE, reduce_separation_lattice, separation_lattice_for
-from theory._sign_system import Layout
+from theory._sign_system import Layout, sign_system
 from theory._theorem_3_2 import paper_two_layer_length
 
 #: Every test here is over within so many seconds, or it fails.
@@ -184,3 +198,65 @@ def test_scales_far_outside_the_floats_are_answered() -> None:
     assert tiny.length == 1
     huge = exact_length(ideal_grid_score(frequencies, Fraction(10) ** 400, 2, 3), limit=1000)
     assert huge.exceeds_limit
+
+
+def test_searches_over_lengths_have_a_limit() -> None:
+    frequencies = draw_grid_frequencies(8, 0, 0)
+    head = HeadWeights(np.zeros((3, 8)), np.zeros((6, 8)), np.array([1.0, -1.0, 0, 0, 0, 0]))
+    free = MinimiserSetting(frequencies, 3, Fraction(2))
+    for count in HUGE[2:]:
+        attempts: tuple[Callable[[], object], ...] = (
+            lambda count=count: head_length(frequencies, 1, head, count),
+            lambda count=count: population_excess_bounds(frequencies, 1, count, head, Fraction(1)),
+            lambda count=count: energy_loss_bound(count, "free", Fraction(1)),
+            lambda count=count: sampled_strings(count, 1, 0),
+            lambda count=count: limit_failure(free, count),
+            lambda count=count: list(thresholds(count, relations=("shift",))),
+        )
+        for attempt in attempts:
+            with pytest.raises(InputError, match="at most"):
+                attempt()
+    with pytest.raises(InputError, match="max_length = "):
+        list(thresholds(10**9, relations=("shift",)))
+
+
+def test_a_bound_that_is_proposed_in_floats_refuses_what_no_float_holds() -> None:
+    with pytest.raises(InputError, match=r"M = .*at most 2"):
+        loss_lower_bound(MinimiserSetting(draw_grid_frequencies(8, 0, 0), 3, Fraction(10) ** 400))
+
+
+def test_the_energy_bound_is_finite_at_every_radius() -> None:
+    for square in (Fraction(1, 10**400), Fraction(1), Fraction(10) ** 400):
+        assert energy_loss_bound(3, "free", square).is_finite()
+
+
+def test_models_too_wide_to_build_are_refused() -> None:
+    with pytest.raises(InputError, match=r"a = 1000: .*width"):
+        build_two_layer_copier(20_000, 1000, 3)
+    with pytest.raises(InputError, match=r"d = 16384: .*width"):
+        build_grid_copier(6, 16_384, 2, 3, draw_grid_frequencies(16_384, 0, 0, bits=8))
+    with pytest.raises(InputError, match="d = 1000"):
+        MinimiserProblem(MinimiserSetting(draw_grid_frequencies(1000, 0, 0), 3, Fraction(2)))
+
+
+def test_more_starts_than_a_day_has_room_for_are_refused(tmp_path: Path) -> None:
+    problem = MinimiserProblem(MinimiserSetting(draw_grid_frequencies(8, 0, 0), 3, Fraction(2)))
+    with pytest.raises(InputError, match="starts = 1000000: must be at most"):
+        search_minimisers(problem, 10**6, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scale", [0.0, inf, float("nan"), -1.0])
+def test_a_marker_needs_a_scale(scale: float) -> None:
+    with pytest.raises(InputError, match="scale"):
+        marker(scale)
+
+
+def test_integer_weights_whose_sums_may_wrap_are_not_accepted() -> None:
+    (block, *_) = sign_system(Layout("shift", 2, 3), 2).blocks
+    weights = find_weights(block, {})
+    assert weights is not None
+    signs = block.signs({})
+    assert _satisfies(block, signs, weights)
+    assert not _satisfies(block, signs, np.full_like(weights, np.iinfo(np.int64).min))
+    assert not _satisfies(block, signs, weights * 2**61)

@@ -134,8 +134,8 @@ def find_multipliers(block: Block, votes: Votes, *, smallest: bool = True) -> Mu
 def _satisfies(block: Block, signs: Int64[np.ndarray, " unknowns"], h: Int64[np.ndarray, " unknowns"]) -> bool:
     """Exact: coefficients are small integers, and sums that might reach 2^62 are not accepted."""
     coefficients = block.coefficients.astype(np.int64)
-    largest = int(np.abs(h.astype(object)).max(initial=0)) * int(abs(coefficients).sum(axis=1).max(initial=0))
-    if largest >= 2**62:
+    widest = int(np.asarray(abs(coefficients).sum(axis=1)).max(initial=0))
+    if widest * max((abs(weight) for weight in h.tolist()), default=0) >= 2**62:
         return False
     sums = coefficients @ h
     return bool((sums >= 1).all() and (signs * h >= np.abs(signs)).all())
