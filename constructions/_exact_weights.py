@@ -11,6 +11,9 @@ from torch import Tensor
 
 from theory import InputError
 
+#: Largest width of the residual stream; matrices of its square are built, 128 MiB each.
+LARGEST_WIDTH = 4096
+
 Row = list[Fraction]
 
 #: Formats whose numbers are all float64 numbers too.
@@ -26,6 +29,12 @@ def exact_floats(weights: Tensor) -> Any:
     if weights.dtype not in EXACT:
         raise InputError("weights", str(weights.dtype), "float64, float32, bfloat16 or float16")
     return weights.detach().double().tolist()
+
+
+def require_buildable(argument: str, value: int, width: int) -> None:
+    """InputError for `argument` if a model of this width is more than is built."""
+    if width > LARGEST_WIDTH:
+        raise InputError(argument, value, f"small enough for a model of width {LARGEST_WIDTH}, not {width}")
 
 
 def exact_matrix(weights: Tensor) -> list[Row]:
@@ -44,5 +53,5 @@ def exact_product(matrix: Tensor, vector: Row) -> Row:
 
 def exact_square_norm(parameters: Iterable[Tensor]) -> Fraction:
     """Sum of the squares of all entries, exact."""
-    nonzero = (entry for tensor in parameters for entry in exact_floats(tensor.flatten()) if entry)
+    nonzero = (entry for tensor in parameters for entry in exact_floats(tensor[tensor != 0]))
     return sum((Fraction(entry) ** 2 for entry in nonzero), Fraction(0))

@@ -43,6 +43,9 @@ Method = Literal["closed-form", "linear-programme", "content-programme", "L-BFGS
 #: that its result is judged by.
 SEARCH_SAMPLE, JUDGING_SAMPLE = 8, 64
 
+#: Most parameters of a head that is searched; a polish evaluates the loss for each of them several times.
+MOST_PARAMETERS = 4096
+
 #: An excess below this is 0 to the searches.
 LEAST_EXCESS = 1e-300
 
@@ -83,7 +86,9 @@ class MinimiserProblem:
             raise InputError("norm", self.norm, "one of " + ", ".join(get_args(Norm)))
         if self.l2_square is not None and (self.norm == "linf" or self.l2_square <= 0):
             raise InputError("l2_square", f"{float(self.l2_square):g}", "a number > 0, and only under l2")
-        _ = self.parameters
+        if self.parameters.size > MOST_PARAMETERS:
+            allowed = f"small enough, with a = {self.setting.a}, for {MOST_PARAMETERS} parameters"
+            raise InputError("d", self.setting.d, f"{allowed}, not {self.parameters.size}")
 
     @property
     def bound(self) -> Fraction:

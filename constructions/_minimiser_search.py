@@ -57,6 +57,9 @@ MOST_SWEEPS = 6
 
 STARTS = "starts"
 
+#: Most random starts of one search, some hours.
+MOST_STARTS = 10_000
+
 
 class _LogExcess(torch.autograd.Function):
     """The searched objective in torch, with the exact gradient of the tables."""
@@ -100,11 +103,14 @@ def search_minimisers(
         tick: called after each start.
 
     Raises:
-        InputError: `out` holds starts of another problem, or one that the checker rejects.
+        InputError: more than MOST_STARTS starts, or `out` holds starts of another problem, or one that the checker
+            rejects.
 
     Cost: some thousand evaluations of the loss for each start, at d = 16, L = 5 about a second.
     """
     require_at_least("starts", starts, 0)
+    if starts > MOST_STARTS:
+        raise InputError("starts", starts, f"at most {MOST_STARTS}")
     found = []
     for name, method, run in _tasks(problem, starts, heads or {}):
         path = out / STARTS / f"{name}.json"

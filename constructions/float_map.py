@@ -110,7 +110,9 @@ class FloatReach:
 
 
 def unit_roundoff(dtype: str) -> float:
-    """Half the distance from 1 to the next number of the format."""
+    """Half the distance from 1 to the next number of the format. InputError for an unknown format."""
+    if dtype not in DTYPES:
+        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
     return torch.finfo(DTYPES[dtype]).eps / 2
 
 

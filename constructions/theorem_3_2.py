@@ -52,7 +52,7 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Tensor
 
-from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm
+from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm, require_buildable
 from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
 from theory import (
@@ -253,6 +253,7 @@ def _require(rho: Fraction, task: CopyTask, variant: str, beyond_theorem: bool, 
         raise InputError("rho", str(rho), "greater than 10^4 (Theorem 3.2); --beyond-theorem builds it anyway")
     require_at_least("a", task.a, 2)
     require_at_least("b", task.b, 2)
+    require_buildable("a" if task.a >= task.b else "b", max(task.a, task.b), theorem_width(task.a, task.b))
     anchors = anchor_tokens(task)
     if {0, 1} & set(anchors):
         raise InputError("anchors", _named(task, anchors), "tokens other than the data 0 and 1")
@@ -332,6 +333,8 @@ def _longest_marker(plan: _Plan) -> float:
 
 def marker(scale: float) -> float:
     """The least length, a power of two, of a marker that keeps output keys MARKER_GAP nats below the source."""
+    if not 2.0**-100 < scale < 2.0**1000:  # else the power below might never come down to what is wanted
+        raise InputError("scale", scale, "a number from 2^-100 to 2^1000")
     wanted = sqrt(2 * (MARKER_GAP + 8 * log(max(scale, 2.0))) / scale)
     power = 1.0
     while power / 2 >= wanted:

@@ -38,7 +38,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm
+from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm, require_buildable
 from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
 from theory import (
@@ -182,6 +182,7 @@ def build_grid_copier(
         require_two_after(b)
     if frequencies.head_width != d:
         raise InputError("frequencies", f"{len(frequencies.row)} + {len(frequencies.column)}", f"d/2 = {d // 2} in all")
+    require_buildable("d", d, d)
     rho = Fraction(rho)
     embedded = embedded_tokens(budget, a, b)
     _require_representable(rho)

@@ -25,7 +25,7 @@ from typing import Literal
 from flint import arb
 
 from theory._balls import ball, total
-from theory._errors import InputError, require_at_least
+from theory._errors import InputError, require_around
 from theory._frequencies import Frequency, Turn
 from theory._grid_score import Amplitude
 
@@ -77,8 +77,8 @@ class AnchorScores:
     b: int
 
     def __post_init__(self) -> None:
-        require_at_least("a", self.a, 2)
-        require_at_least("b", self.b, 2)
+        require_around("a", self.a, 2)
+        require_around("b", self.b, 2)
         if not len(self.frequencies) == len(self.before) == len(self.after):
             raise InputError("amplitudes", f"{len(self.before)} and {len(self.after)}", "one pair for each frequency")
         if self.scale <= 0 or self.ratio <= 0 or self.marker < 0:

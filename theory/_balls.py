@@ -49,23 +49,72 @@ def total(values: Iterable[arb]) -> arb:
     return result
 
 
+#: Rounds that `float_below` takes at most: the conversion is off by at most one step of floats.
+FLOAT_ROUNDS = 4
+
+#: Most binary places before or after the point of a ball's end that becomes an integer or a rational.
+MOST_PLACES = 2**24
+
+
 def float_below(value: arb) -> float:
-    """A float that is certainly <= every number in the ball."""
-    bound = float(value.lower())
-    while not arb(bound) <= value.lower():
+    """A float that is certainly <= every number in the ball; -inf below the range of floats.
+
+    Raises:
+        VacuousBallError: a ball that is not finite, which has no such number worth returning.
+    """
+    bound = float(_lower_end(value))
+    for _ in range(FLOAT_ROUNDS):
+        if arb(bound) <= value.lower():
+            return bound
         bound = nextafter(bound, -inf)
-    return bound
+    raise VacuousBallError(f"no float was found below {value}")
 
 
 def float_above(value: arb) -> float:
-    """A float that is certainly >= every number in the ball."""
+    """A float that is certainly >= every number in the ball; inf above the range of floats.
+
+    Raises:
+        VacuousBallError: a ball that is not finite.
+    """
     return -float_below(-value)
 
 
 def integer_floor(value: arb) -> int:
-    """Floor of the ball's lower end (which is an exact binary number), so a certain lower bound."""
-    mantissa, exponent = (int(part) for part in value.lower().man_exp())
+    """Floor of the ball's lower end (which is an exact binary number), so a certain lower bound.
+
+    Raises:
+        VacuousBallError: a ball that is not finite, or an end of more than 2^24 binary places.
+    """
+    mantissa, exponent = _mantissa_exponent(_lower_end(value))
     return mantissa << exponent if exponent >= 0 else mantissa >> -exponent
+
+
+def lower_fraction(value: arb) -> Fraction:
+    """The ball's lower end at the working precision, exact: certainly <= every number in the ball.
+
+    Raises:
+        VacuousBallError: as in `integer_floor`.
+    """
+    mantissa, exponent = _mantissa_exponent(_lower_end(value))
+    return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)
+
+
+def upper_fraction(value: arb) -> Fraction:
+    """The ball's upper end at the working precision, exact. Raises as `lower_fraction`."""
+    return -lower_fraction(-value)
+
+
+def _lower_end(value: arb) -> arb:
+    if not value.is_finite():
+        raise VacuousBallError(f"the ball {value} is not finite and bounds nothing")
+    return value.lower()
+
+
+def _mantissa_exponent(end: arb) -> tuple[int, int]:
+    mantissa, exponent = (int(part) for part in end.man_exp())
+    if abs(exponent) > MOST_PLACES:
+        raise VacuousBallError(f"{end} takes more than {MOST_PLACES} binary places")
+    return mantissa, exponent
 
 
 def describe(value: arb, digits: int = 6) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Int64
 
-from theory._errors import InputError, require_at_least
+from theory._errors import InputError, require_around, require_at_least
 
 Tokens = Int64[np.ndarray, "*batch length"]
 Strings = Int64[np.ndarray, "count n"]
@@ -23,6 +23,20 @@ ZERO, ONE = 0, 1
 
 #: Probabilities of the first token in the imbalanced distribution (paper, section 3.1).
 IMBALANCED_PROBABILITIES = (0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95)
+
+
+#: Most symbols that are made at once, of all strings together: 2 GiB of them.
+MOST_SYMBOLS = 2**28
+
+
+def require_room(argument: str, length: int, count: int) -> None:
+    """InputError unless `count` strings of this length are at most MOST_SYMBOLS symbols."""
+    require_at_least(argument, length, 1)
+    require_at_least("count", count, 1)
+    if count > MOST_SYMBOLS:
+        raise InputError("count", count, f"at most {MOST_SYMBOLS} (2^28 symbols in all)")
+    if length * count > MOST_SYMBOLS:
+        raise InputError(argument, length, f"at most {MOST_SYMBOLS // count} for {count} strings (2^28 symbols in all)")
 
 
 @dataclass(frozen=True)
@@ -87,8 +101,8 @@ class CopyTask:
 
 def theory_task(a: int, b: int) -> CopyTask:
     """The theory layout: a+b+2 different tokens, B_1 the newline, no newline among A (paper, sections 3.4 and 4.5)."""
-    require_at_least("a", a, 1)
-    require_at_least("b", b, 1)
+    require_around("a", a)
+    require_around("b", b)
     names = ("0", "1", *(f"A_{k}" for k in range(1, a + 1)), "<n>", *(f"B_{k}" for k in range(2, b + 1)))
     return CopyTask(tuple(range(2, a + 2)), tuple(range(a + 2, a + b + 2)), newline=a + 2, names=names)
 
@@ -133,8 +147,8 @@ def all_strings(n: int) -> Strings:
 
 
 def single_flip_strings(n: int, background: int = 0) -> Strings:
-    """The n strings that are `background` but for one symbol; string k differs at symbol k+1."""
-    require_at_least("n", n, 1)
+    """The n strings that are `background` but for one symbol; string k differs at symbol k+1. InputError above 2^14."""
+    require_room("n", n, n)
     return np.full((n, n), background, dtype=np.int64) ^ np.eye(n, dtype=np.int64)
 
 
@@ -155,11 +169,12 @@ def sample_strings(
     flipped. The same arguments give the same strings in any process.
 
     Raises:
-        InputError: unknown distribution, n or count < 1, base_length < 1, flip_probability outside [0, 1].
+        InputError: unknown distribution, n, count or base_length < 1, more than 2^28 symbols, a negative
+            seed, flip_probability outside [0, 1].
     """
-    require_at_least("n", n, 1)
-    require_at_least("count", count, 1)
-    require_at_least("base_length", base_length, 1)
+    require_room("n", n, count)
+    require_room("base_length", base_length, count)
+    require_at_least("seed", seed, 0)
     if not 0 <= flip_probability <= 1:
         raise InputError("flip_probability", flip_probability, "a number from 0 to 1")
     if distribution not in get_args(Distribution):

@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from jaxtyping import Int64
 
-from theory._errors import require_at_least
-from theory._farkas import find_multipliers, find_weights
+from theory._errors import InputError, require_at_least
+from theory._farkas import UndecidedError, find_multipliers, find_weights
 from theory._relations import RELATIONS
 from theory._sign_certificate import Case, Certificate, Witness, check_certificate, check_witness
 from theory._sign_system import (
@@ -34,6 +34,9 @@ from theory._sign_system import (
 
 #: Numbers of tokens (a, b) in the default table; (None, None) is all of them at once.
 DEFAULT_LAYOUTS: tuple[tuple[int | None, int | None], ...] = ((1, 1), (1, 2), (2, 2), (2, 3), (None, None))
+
+#: Linear programmes that one decision may take for branching on votes; the default table needs below 300.
+MOST_PROGRAMMES = 5000
 
 Solution = list[tuple[Block, Int64[np.ndarray, "_"]]]
 
@@ -100,7 +103,7 @@ def decide(
 
     Raises:
         InputError: unknown relation or signs, a or b that is not possible there, a system that is too large.
-        UndecidedError: floats were not good enough to find either.
+        UndecidedError: floats were not good enough to find either, or branching took MOST_PROGRAMMES programmes.
 
     Cost: linear programmes of the size of the system, 0.2 s at length 6, up to threefold with each length; `smallest`
     adds about a second.
@@ -109,8 +112,9 @@ def decide(
     layout = Layout(relation, a, b)
     system = _system(layout, require_at_least("length", length, 1))
     certificates: list[Certificate] = []
+    search = _Search(system, smallest)
     for votes in _roots(choice, system):
-        outcome = _settle(system, votes, smallest)
+        outcome = search.settle(votes)
         if isinstance(outcome, Witness):
             return Decision(layout, length, choice, outcome, (), system.rows)
         certificates += outcome
@@ -151,7 +155,12 @@ def _largest(layout: Layout, signs: Signs, max_length: int, known: int) -> int:
     """The threshold, known to be >= `known`: each certificate brings the length below its longest string."""
     length = max_length
     while length > known:
-        decision = decide(layout.relation, layout.a, layout.b, length, signs, smallest=False)
+        try:
+            decision = decide(layout.relation, layout.a, layout.b, length, signs, smallest=False)
+        except InputError as error:
+            if error.argument != "length":
+                raise
+            raise InputError("max_length", length, error.allowed) from error
         if decision.possible:
             return length
         length = max(certificate.length for certificate in decision.certificates) - 1
@@ -178,35 +187,45 @@ def _mirrored(certificates: list[Certificate]) -> list[Certificate]:
     return mirrored
 
 
-def _settle(system: SignSystem, votes: Mapping[str, int], smallest: bool) -> Witness | list[Certificate]:
-    """A witness with these votes, or certificates for every way of completing them; branches on one token's vote."""
-    solution: Solution = []
-    for block in system.blocks:
-        weights = find_weights(block, votes)
-        if weights is None:
-            return [_certificate(system, block, votes, smallest)]
-        solution.append((block, weights))
-    open_tokens = [token for token in system.layout.tokens if token not in votes]
-    if not open_tokens:
-        return _witness(system, votes, solution)
-    leaning = {token: _leaning(solution, token) for token in open_tokens}
-    torn = max(open_tokens, key=lambda token: min(leaning[token]))
-    if min(leaning[torn]) == 0:
-        completed = {token: 1 if positive >= negative else -1 for token, (positive, negative) in leaning.items()}
-        return _settle(system, {**votes, **completed}, smallest)
-    return _branch(system, votes, torn, leaning[torn], smallest)
+class _Search:
+    """Branching on the votes of one system's tokens, within MOST_PROGRAMMES linear programmes."""
 
+    def __init__(self, system: SignSystem, smallest: bool) -> None:
+        self.system, self.smallest = system, smallest
+        self.left = MOST_PROGRAMMES
 
-def _branch(
-    system: SignSystem, votes: Mapping[str, int], token: str, leaning: tuple[int, int], smallest: bool
-) -> Witness | list[Certificate]:
-    certificates: list[Certificate] = []
-    for vote in (1, -1) if leaning[0] >= leaning[1] else (-1, 1):
-        outcome = _settle(system, {**votes, token: vote}, smallest)
-        if isinstance(outcome, Witness):
-            return outcome
-        certificates += outcome
-    return certificates
+    def settle(self, votes: Mapping[str, int]) -> Witness | list[Certificate]:
+        """A witness with these votes, or certificates for every way of completing them; branches on one token's vote.
+
+        Each call decides one more vote, so that calls nest no deeper than there are tokens.
+        """
+        solution: Solution = []
+        for block in self.system.blocks:
+            if self.left == 0:
+                raise UndecidedError(f"branching on the votes of tokens took {MOST_PROGRAMMES} linear programmes")
+            self.left -= 1
+            weights = find_weights(block, votes)
+            if weights is None:
+                return [_certificate(self.system, block, votes, self.smallest)]
+            solution.append((block, weights))
+        open_tokens = [token for token in self.system.layout.tokens if token not in votes]
+        if not open_tokens:
+            return _witness(self.system, votes, solution)
+        leaning = {token: _leaning(solution, token) for token in open_tokens}
+        torn = max(open_tokens, key=lambda token: min(leaning[token]))
+        if min(leaning[torn]) == 0:
+            completed = {token: 1 if positive >= negative else -1 for token, (positive, negative) in leaning.items()}
+            return self.settle({**votes, **completed})
+        return self._branch(votes, torn, leaning[torn])
+
+    def _branch(self, votes: Mapping[str, int], token: str, leaning: tuple[int, int]) -> Witness | list[Certificate]:
+        certificates: list[Certificate] = []
+        for vote in (1, -1) if leaning[0] >= leaning[1] else (-1, 1):
+            outcome = self.settle({**votes, token: vote})
+            if isinstance(outcome, Witness):
+                return outcome
+            certificates += outcome
+        return certificates
 
 
 def _leaning(solution: Solution, token: str) -> tuple[int, int]:

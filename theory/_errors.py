@@ -34,6 +34,9 @@ LARGEST_DECIMAL_EXPONENT = 5000
 #: Largest RoPE dimension; matrices of d^2 weights are built.
 LARGEST_DIMENSION = 16_384
 
+#: Most tokens before or after the string; weights and positions are made for each of them.
+LARGEST_AROUND = 100_000
+
 #: Longest text of one rational number; a 1024-bit fraction takes 620 characters.
 LONGEST_RATIONAL = 20_000
 
@@ -63,6 +66,14 @@ def require_at_least(argument: str, value: int, least: int) -> int:
     """`value`, or InputError if it is not an integer >= `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(argument, value, f"an integer >= {least}")
+    return value
+
+
+def require_around(argument: str, value: int, least: int = 1) -> int:
+    """`value`, or InputError if it is not a number of tokens around the string, `least` to LARGEST_AROUND."""
+    require_at_least(argument, value, least)
+    if value > LARGEST_AROUND:
+        raise InputError(argument, value, f"at most {LARGEST_AROUND} tokens")
     return value
 
 

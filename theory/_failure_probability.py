@@ -45,12 +45,15 @@ from flint import arb, fmpz
 
 from theory._balls import ball, working_precision
 from theory._closed_forms import BALL_VOLUME, NEEDED_SEPARATION, SCORE_SCALE, UNION_BOUND, exact_value
-from theory._errors import InputError, require_at_least, require_pair_dimension
+from theory._errors import InputError, require_around, require_at_least, require_pair_dimension
 from theory._grid_score import require_two_after
 
 Budget = Literal["paper", "three-tokens"]
 
 PRECISION = 256
+
+#: No length beyond this is looked at.
+LONGEST = 10**4000
 
 #: A corner is looked for up to this d.
 LARGEST_CORNER = 40_000
@@ -156,6 +159,8 @@ def embedded_tokens(budget: Budget, a: int, b: int) -> int:
     """V, the number of tokens with a nonzero embedding: all a+b+2, or the three that ask or are sought."""
     if budget not in ("paper", "three-tokens"):
         raise InputError("budget", budget, "paper or three-tokens")
+    require_around("a", a)
+    require_around("b", b)
     return a + b + 2 if budget == "paper" else 3
 
 
@@ -180,7 +185,9 @@ def failure_bound(length: int, rho: Fraction, d: int, a: int, b: int, budget: Bu
 
 
 def length_with_failure(probability: Fraction, rho: Fraction, d: int, a: int, b: int, budget: Budget) -> int:
-    """The largest length, to three digits, whose `failure_bound` is certainly at most `probability` (0: none)."""
+    """The largest length, to three digits, whose `failure_bound` is certainly at most `probability` (0: none); no
+    length above 10^4000 is looked at.
+    """
     if not 0 < probability < 1:
         raise InputError("probability", str(probability), "a number between 0 and 1")
 
@@ -188,8 +195,10 @@ def length_with_failure(probability: Fraction, rho: Fraction, d: int, a: int, b:
         return bool(failure_bound(length, rho, d, a, b, budget) <= ball(probability))
 
     low, high = 0, 1
-    while fine(high):
-        low, high = high, 16 * high
+    while high < LONGEST and fine(high):
+        low, high = high, min(LONGEST, 16 * high)
+    if high == LONGEST and fine(high):
+        return high
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
         low, high = (middle, high) if fine(middle) else (low, middle)

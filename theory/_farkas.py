@@ -72,6 +72,8 @@ def find_weights(block: Block, votes: Votes) -> Int64[np.ndarray, " unknowns"] |
     margin, candidate = best_margin(block, votes)
     if margin < LEAST_MARGIN:
         return None
+    if not np.isfinite(candidate).all():
+        return None
     signs, scale = block.signs(votes), 1
     while scale <= LARGEST_SCALE:
         rounded: Int64[np.ndarray, " unknowns"] = np.rint(candidate * scale).astype(np.int64)
@@ -130,8 +132,12 @@ def find_multipliers(block: Block, votes: Votes, *, smallest: bool = True) -> Mu
 
 
 def _satisfies(block: Block, signs: Int64[np.ndarray, " unknowns"], h: Int64[np.ndarray, " unknowns"]) -> bool:
-    """Exact: coefficients are small integers, sums stay far below 2^63."""
-    sums = block.coefficients.astype(np.int64) @ h
+    """Exact: coefficients are small integers, and sums that might reach 2^62 are not accepted."""
+    coefficients = block.coefficients.astype(np.int64)
+    widest = int(np.asarray(abs(coefficients).sum(axis=1)).max(initial=0))
+    if widest * max((abs(weight) for weight in h.tolist()), default=0) >= 2**62:
+        return False
+    sums = coefficients @ h
     return bool((sums >= 1).all() and (signs * h >= np.abs(signs)).all())
 
 

@@ -26,6 +26,10 @@ from theory._errors import InputError, parse_rational, require_at_least, require
 MOST_PRECISION = 2**18
 
 
+#: Most bits of a drawn fraction of a turn.
+MOST_BITS = 2**16
+
+
 @dataclass(frozen=True)
 class Turn:
     """A frequency of `value` turns (2 pi `value` radians) per position."""
@@ -124,12 +128,14 @@ def draw_grid_frequencies(d: int, seed: int, draw: int, bits: int = 1024) -> Gri
     exceed log2 of any length of interest.
 
     Raises:
-        InputError: d not a positive multiple of 4, negative seed or draw, bits < 1.
+        InputError: d not a positive multiple of 4, negative seed or draw, bits < 1 or above 65,536.
     """
     require_pair_dimension(d)
     require_at_least("seed", seed, 0)
     require_at_least("draw", draw, 0)
     require_at_least("bits", bits, 1)
+    if bits > MOST_BITS:
+        raise InputError("bits", bits, f"at most {MOST_BITS}")
 
     def axis(name: str) -> tuple[Frequency, ...]:
         return tuple(Turn(_uniform_fraction(f"{d}/{seed}/{draw}/{name}/{index}", bits)) for index in range(d // 4))

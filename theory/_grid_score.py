@@ -19,7 +19,7 @@ from functools import cached_property
 from flint import arb
 
 from theory._balls import ball, total
-from theory._errors import InputError, require_at_least
+from theory._errors import InputError, require_around
 from theory._frequencies import Frequency, GridFrequencies, Turn
 
 Amplitude = tuple[Fraction, Fraction]
@@ -46,8 +46,8 @@ class GridScore:
     b: int
 
     def __post_init__(self) -> None:
-        require_at_least("a", self.a, 1)
-        require_at_least("b", self.b, 1)
+        require_around("a", self.a)
+        require_around("b", self.b)
         if (len(self.row), len(self.column)) != (len(self.frequencies.row), len(self.frequencies.column)):
             raise InputError("amplitudes", f"{len(self.row)} and {len(self.column)}", "one (A, B) for each frequency")
 
@@ -82,7 +82,7 @@ class GridScore:
 
 def require_two_after(b: int) -> int:
     """`b`, or InputError: the fixed-offset copier needs b >= 2, with the reason."""
-    require_at_least("b", b, 1)
+    require_around("b", b)
     if b < 2:
         raise InputError(
             "b",

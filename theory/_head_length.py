@@ -25,13 +25,16 @@ from typing import Literal
 from flint import arb
 
 from theory._balls import ball, total, working_precision
-from theory._errors import require_at_least
+from theory._errors import InputError, require_around, require_at_least
 from theory._frequencies import GridFrequencies
 from theory._population_bounds import HeadTables
-from theory._population_loss import HeadWeights
+from theory._population_loss import HeadWeights, require_finite_head
 
 #: Working precisions, tried in turn while a comparison is undecided.
 PRECISIONS = (128, 512)
+
+#: Lengths above this are not looked at: every length keeps some ten balls for each token.
+LARGEST_LIMIT = 100_000
 
 #: Lengths looked at first; each further round takes eight times as many.
 FIRST_LENGTHS = 64
@@ -75,12 +78,15 @@ def head_length(frequencies: GridFrequencies, a: int, head: HeadWeights, limit: 
     """The length up to which the head copies every string, b = a+2, and a string that breaks it at the next length.
 
     Raises:
-        InputError: a or limit < 1.
+        InputError: a or limit < 1, limit above 100,000, or a weight that is not finite.
 
     Cost: some ten ball operations for each length and frequency; about 0.2 ms a length at d = 16.
     """
-    require_at_least("a", a, 1)
+    require_around("a", a)
     require_at_least("limit", limit, 1)
+    if limit > LARGEST_LIMIT:
+        raise InputError("limit", limit, f"at most {LARGEST_LIMIT}, for balls at every length")
+    require_finite_head(head)
     result = HeadLength(0, None, limit)
     for precision in PRECISIONS:
         with working_precision(precision):

@@ -44,9 +44,9 @@ ATTEMPTS = ((16, 96), (48, 160), (160, 384), (600, 1200), (2500, 4500))
 #: Lengths above this are not scanned.
 LARGEST_LIMIT = 10**9
 
-#: A round that lists more near-resonances than this has a score scale too small for its length and is given up as
-#: undecided.
-MOST_RESONANCES = 5_000_000
+#: A round that lists more near-resonances, times frequencies, than this has a score scale too small for its length and
+#: is given up as undecided.
+MOST_RESONANCES = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ def exact_length(score: GridScore, limit: int = 1_000_000, steps: StepRange = "e
     Raises:
         InputError: limit < 1 or above 10^9, or b < 2.
 
-    Cost: a few ns a column and frequency up to n* (or the limit), and a few microseconds for each near-resonance.
+    Cost: a few ns a column and frequency up to n* (or the limit), and a few microseconds for each near-resonance and
+    frequency; beyond MOST_RESONANCES of these, or 2 10^10 columns times frequencies, the answer stays a bracket.
     """
     require_two_after(score.b)
     require_at_least("limit", limit, 1)
@@ -147,7 +148,7 @@ def _scan_up_to(score: GridScore, horizon: int, steps: StepRange = "every") -> t
     for extra, precision in ATTEMPTS:
         cut = ceil(log(4 * horizon)) + extra
         with working_precision(precision):
-            listed = columns_below(score, cut, horizon, MOST_RESONANCES)
+            listed = columns_below(score, cut, horizon, MOST_RESONANCES // len(score.column))
             if listed is None:
                 break
             before, after, bulk = _events(score, listed, horizon, cut)

@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.special import logsumexp
 
+from theory._errors import InputError
+
 #: Duality gap, in the logarithm, at which the iteration ends; steps after which it ends anyway. Floats allow no less.
 ENOUGH, MOST_STEPS = 1e-6, 200
 
@@ -68,7 +70,15 @@ class LogOptimum(NamedTuple):
 
 
 def least_log_sum(programme: LogProgramme, enough: float = ENOUGH) -> LogOptimum:
-    """The point of the least duality gap on the way (floats). Cost: some 50 steps, each O(terms^2 blocks vertices)."""
+    """The point of the least duality gap on the way (floats). Cost: some 50 steps, each O(terms^2 blocks vertices).
+
+    Raises:
+        InputError: gaps or logs that are not finite, or a block without vertices.
+    """
+    if not (np.isfinite(programme.gaps).all() and np.isfinite(programme.logs).all()):
+        raise InputError("programme", "gaps and logs", "made of finite numbers")
+    if not programme.allowed.any(axis=1).all():
+        raise InputError("programme", "allowed", "one vertex or more in each block")
     weights = programme.allowed / programme.allowed.sum(axis=1, keepdims=True)
     barrier = 1.0
     best: LogOptimum | None = None

@@ -68,6 +68,7 @@ from flint import arb
 from jaxtyping import Float64
 
 from theory._balls import ball, float_below, require_width, total, working_precision
+from theory._errors import InputError
 from theory._log_programme import LogProgramme, least_log_sum
 from theory._minimiser_program import PRECISION, GapCoefficients
 from theory._minimiser_setting import WANTED, Asker, GridRelation, MinimiserSetting
@@ -83,6 +84,9 @@ COST_UNIT = Fraction(1, 2**40)
 
 #: The wish tau is rounded down to this many significant bits.
 WISH_BITS = 40
+
+#: Largest M whose scores are numbers to propose costs from.
+LARGEST_BOUND = 2**100
 
 #: Bisection steps, in the logarithm, for the best wish.
 WISH_STEPS = 60
@@ -204,9 +208,15 @@ def undiluted_factor(wish: arb, least: arb, same: arb) -> arb:
 
 
 class LossTerms:
-    """The terms of the linear part and what bounds them."""
+    """The terms of the linear part and what bounds them.
+
+    Raises:
+        InputError: M above 2^100: the costs are proposed in floats.
+    """
 
     def __init__(self, setting: MinimiserSetting, position_only: bool = False) -> None:
+        if setting.bound > LARGEST_BOUND:
+            raise InputError("M", str(setting.bound), "at most 2^100, for a bound of the loss")
         self.setting = setting
         self.coefficients = GapCoefficients(setting.frequencies)
         self.weights = _term_weights(setting, position_only)

@@ -37,7 +37,7 @@ from flint import arb
 from theory._balls import ball, working_precision
 from theory._errors import InputError, require_at_least
 from theory._minimiser_program import PRECISION
-from theory._minimiser_setting import Queries
+from theory._minimiser_setting import LARGEST_TRAINING_LENGTH, Queries
 
 #: Pieces of equal length of [0, R^2].
 PIECES = 2048
@@ -47,16 +47,20 @@ def energy_loss_bound(length: int, queries: Queries, square: Fraction) -> arb:
     """A ball whose lower end is at most the population loss of every decoupled model of square norm <= `square`.
 
     Raises:
-        InputError: L < 1, or a square that is not positive.
+        InputError: L < 1 or above 128, or a square that is not positive.
     """
     require_at_least("L", length, 1)
+    if length > LARGEST_TRAINING_LENGTH:
+        raise InputError("L", length, f"at most {LARGEST_TRAINING_LENGTH}")
     if square <= 0:
         raise InputError("square", str(square), "a number > 0")
     whole, rho = asking_shares(length, queries)
     with working_precision(PRECISION):
         rate = (ball(rho) / 2).sqrt()
         ends = [ball(square * k / PIECES) for k in range(PIECES + 1)]
-        attention = [ball(whole) / (2 * (1 + (rate * end).exp())) for end in ends]
+        # 1/(1 + e^g) by e^-g, which is finite for every g >= 0.
+        falling = [(-rate * end).exp() for end in ends]
+        attention = [ball(whole) / 2 * weight / (1 + weight) for weight in falling]
         largest = arb(0)
         for k in range(PIECES):
             largest = largest.max((ends[-1] - ends[k]).max(arb(0)).sqrt() * (1 - attention[k + 1]))

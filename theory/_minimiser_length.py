@@ -30,11 +30,11 @@ import numpy as np
 from flint import arb
 from scipy.optimize import linprog
 
-from theory._balls import ball, working_precision
+from theory._balls import ball, lower_fraction, working_precision
 from theory._closed_forms import BALL_VOLUME
 from theory._errors import InputError, require_at_least
 from theory._grid_score import Amplitude, GridScore
-from theory._length_scan import LengthBound, SingleFlip, StepRange, exact_length
+from theory._length_scan import LARGEST_LIMIT, LengthBound, SingleFlip, StepRange, exact_length
 from theory._minimiser_program import PRECISION, GapCoefficients, closed_form_amplitudes, worst_case_gap
 from theory._minimiser_setting import WANTED, Asker, GridRelation, MinimiserSetting
 from theory._resonances import columns_below
@@ -214,23 +214,27 @@ def limit_failure(setting: MinimiserSetting, limit: int = 1_000_000) -> LimitFai
 
     Cost: a float scan of the columns, one linear programme.
     Raises:
-        InputError: L < 2, or the queries are tied (B_b has no query of its own).
+        InputError: L < 2, limit < 1 or above 10^9, or the queries are tied (B_b has no query of its own).
     """
     require_at_least("L", setting.length, 2)
     if setting.queries != "free":
         raise InputError("queries", setting.queries, "free: under tied queries the limit point has no negative gap")
+    require_at_least("limit", limit, 1)
+    if limit > LARGEST_LIMIT:
+        raise InputError("limit", limit, f"at most {LARGEST_LIMIT}, beyond which a scan is out of reach")
     best = worst_case_gap(setting, "last")
     score = position_only(setting, {"last": (best.row, best.column), "data": (best.row, best.column)}).scores["last"]
     horizon = 512
     while True:
         horizon = min(horizon, limit + 1)
-        found = _certainly_negative(score, horizon)
+        found, all_before = _certainly_negative(score, horizon)
         if found or horizon > limit:
             break
         horizon *= 8
     for place, distance in enumerate(found[:8]):
+        least = all_before and place == 0
         for margin in MARGINS:
-            failure = _failure_at(setting, distance, Fraction(_below(best.lower)) * (1 - margin), place == 0)
+            failure = _failure_at(setting, distance, lower_fraction(best.lower) * (1 - margin), least)
             if failure is not None:
                 return failure
     return None
@@ -275,11 +279,17 @@ def _failure_at(setting: MinimiserSetting, distance: int, margin: Fraction, leas
     return LimitFailure(distance, margin, multipliers, ceiling, least) if ceiling < 0 else None
 
 
-def _certainly_negative(score: GridScore, horizon: int) -> list[int]:
-    """Distances 1 .. horizon-1 at which the gap is certainly negative, in order; a float scan finds all candidates."""
-    listed = columns_below(score, 0, horizon, MOST_LISTED) or []
+def _certainly_negative(score: GridScore, horizon: int) -> tuple[list[int], bool]:
+    """Distances 1 .. horizon-1 at which the gap is certainly negative, in order, and whether every distance before the
+    first of them certainly has a gap >= 0; a float scan finds all candidates.
+    """
+    listed = columns_below(score, 0, horizon, MOST_LISTED)
+    if listed is None:
+        return [], False
     with working_precision(PRECISION):
-        return sorted(column for column in listed if column > 0 and score.column_gap(column) < 0)
+        gaps = {column: score.column_gap(column) for column in sorted(listed) if column > 0}
+        found = [column for column, gap in gaps.items() if gap < 0]
+        return found, all(gap >= 0 for column, gap in gaps.items() if found and column < found[0])
 
 
 def _closed_form_length(setting: MinimiserSetting, bound: Fraction, length: int) -> LengthBound:
@@ -306,9 +316,3 @@ def _first_power(
             return bound
         bound *= 2
     return None
-
-
-def _below(value: arb) -> Fraction:
-    """The ball's lower end, an exact binary number."""
-    mantissa, exponent = (int(part) for part in value.lower().man_exp())
-    return Fraction(mantissa) * Fraction(2) ** exponent

@@ -33,7 +33,7 @@ from flint import arb, arb_mat
 from jaxtyping import Float64
 from scipy.optimize import linprog
 
-from theory._balls import ball, require_width, total, working_precision
+from theory._balls import ball, lower_fraction, require_width, total, working_precision
 from theory._errors import InputError
 from theory._frequencies import Frequency, GridFrequencies
 from theory._grid_score import Amplitude
@@ -261,9 +261,7 @@ def _row_corner(frequency: Frequency) -> Amplitude:
 
 
 def _on_grid(value: arb) -> Fraction:
-    mantissa, exponent = (int(part) for part in value.mid().man_exp())
-    exact = Fraction(mantissa) * Fraction(2) ** exponent
-    return Fraction(round(exact * GRID), GRID)
+    return Fraction(round(lower_fraction(value.mid()) * GRID), GRID)
 
 
 def _snap(value: float) -> Fraction:

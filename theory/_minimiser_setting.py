@@ -35,7 +35,7 @@ from flint import arb
 
 from theory._balls import integer_floor, working_precision
 from theory._copy_task import CopyTask, theory_task
-from theory._errors import InputError, require_at_least, require_pair_dimension
+from theory._errors import InputError, require_around, require_at_least, require_pair_dimension
 from theory._frequencies import GridFrequencies
 
 Queries = Literal["free", "tied"]
@@ -96,7 +96,8 @@ class MinimiserSetting:
         require_at_least("L", self.length, 1)
         if self.length > LARGEST_TRAINING_LENGTH:
             raise InputError("L", self.length, f"at most {LARGEST_TRAINING_LENGTH}")
-        require_at_least("a", self.a, 1)
+        require_around("a", self.a)
+        require_around("a+2", self.b)
         if self.bound <= 0:
             raise InputError("M", str(self.bound), "a number > 0")
         if self.queries not in ("free", "tied"):

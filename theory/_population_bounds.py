@@ -23,11 +23,14 @@ from functools import cached_property
 from flint import arb
 
 from theory._balls import ball, total, working_precision
-from theory._errors import InputError, require_at_least
+from theory._errors import InputError, require_around, require_at_least
 from theory._frequencies import Frequency, GridFrequencies
-from theory._population_loss import HeadWeights
+from theory._population_loss import HeadWeights, require_finite_head
 
 PRECISION = 192
+
+#: Largest L; the work grows with its square.
+LARGEST_LENGTH = 500
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,15 @@ def population_excess_bounds(
     Precondition: |v_x| <= ceiling for every token.
 
     Raises:
-        InputError: a or L < 1, or a value beyond the ceiling.
+        InputError: a or L < 1, L above 500, a value beyond the ceiling, or a weight that is not finite.
 
     Cost: O(L^2) ball operations, about 0.1 s at L = 10 and 1 s at L = 50.
     """
     require_at_least("L", length, 1)
-    require_at_least("a", a, 1)
+    if length > LARGEST_LENGTH:
+        raise InputError("L", length, f"at most {LARGEST_LENGTH}: every step of every length takes balls")
+    require_around("a", a)
+    require_finite_head(head)
     if any(abs(Fraction(value)) > ceiling for value in head.values.tolist()):
         raise InputError("ceiling", str(ceiling), "at least every |v_x|")
     with working_precision(PRECISION):

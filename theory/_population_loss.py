@@ -19,6 +19,9 @@ string, then over the step.
 
 a mean of non-negative numbers. So the excess keeps its relative accuracy where it is far below the floor's last digit.
 
+*What it is good for.* Floats without a rounding bound: searches minimise it, and nothing is proved by it.
+`_population_bounds` bounds the loss of the point that a search came to, in balls.
+
 *How it is computed.* A step's two sums are linear in the tables: one sparse map spreads the entries over (token at a
 place, step), and one matrix product with the strings' 0/1 indicators does all steps of all strings. The gradient is the
 same two maps transposed.
@@ -33,7 +36,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.sparse import csr_array
 
-from theory._copy_task import CopyTask, all_strings, theory_task
+from theory._copy_task import CopyTask, all_strings, require_room, theory_task
 from theory._errors import InputError, require_at_least
 from theory._frequencies import Frequency, GridFrequencies, fixed_point_turns
 
@@ -65,6 +68,15 @@ class HeadWeights(NamedTuple):
     queries: Float64[np.ndarray, "3 d"]
     keys: Float64[np.ndarray, "tokens d"]
     values: Float64[np.ndarray, " tokens"]
+
+
+def require_finite_head(head: HeadWeights) -> HeadWeights:
+    """`head`, or InputError if a weight of it is not a finite number."""
+    for name, part in zip(head._fields, head, strict=True):
+        if not np.isfinite(part).all():
+            wrong = np.flatnonzero(~np.isfinite(part))[0]
+            raise InputError(name, float(part.flat[wrong]), "made of finite numbers")
+    return head
 
 
 @dataclass(frozen=True)
@@ -100,10 +112,9 @@ def sampled_strings(length: int, per_length: int, seed: int) -> WeightedStrings:
     The weighted mean over it is unbiased for the population loss. The same arguments give the same strings anywhere.
 
     Raises:
-        InputError: length, per_length or seed out of range.
+        InputError: length, per_length or seed out of range, or more than 2^28 symbols in all.
     """
-    require_at_least("L", length, 1)
-    require_at_least("per_length", per_length, 1)
+    require_room("L", length, require_at_least("per_length", per_length, 1) * require_at_least("L", length, 1))
     require_at_least("seed", seed, 0)
     parts = [all_strings(n) for n in range(1, min(length, ENUMERATED_IN_SAMPLE) + 1)]
     for n in range(len(parts) + 1, length + 1):
@@ -187,17 +198,22 @@ class PopulationLoss:
         self._string_of_step = string
 
     def excess(self, head: HeadWeights, ceiling: float) -> float:
-        """Loss less the floor ln(1 + exp(-ceiling)), accurate relative to itself; `ceiling` >= every |v_x|."""
+        """Loss less the floor ln(1 + exp(-ceiling)), accurate relative to itself; `ceiling` >= every |v_x|.
+
+        Raises InputError for weights that are not finite.
+        """
+        require_finite_head(head)
         tables = self._tables(head, ceiling)
         return float(self._step_weights @ _step_excess(self._means(tables)[0], ceiling))
 
     def loss(self, head: HeadWeights) -> float:
         """The loss, in nats a step."""
-        ceiling = float(np.abs(head.values).max())
+        ceiling = float(np.abs(require_finite_head(head).values).max())
         return floor(ceiling) + self.excess(head, ceiling)
 
     def string_excesses(self, head: HeadWeights, ceiling: float) -> Float64[np.ndarray, " count"]:
-        """Mean excess of the steps of each string."""
+        """Mean excess of the steps of each string. Raises InputError for weights that are not finite."""
+        require_finite_head(head)
         steps = _step_excess(self._means(self._tables(head, ceiling))[0], ceiling)
         totals: Float64[np.ndarray, " count"] = np.bincount(self._string_of_step, steps, len(self.strings.lengths))
         totals /= self.strings.lengths

@@ -20,12 +20,15 @@ from math import ceil, log, log2
 from flint import arb, fmpz_mat
 
 from theory._balls import integer_floor, total, working_precision
-from theory._errors import require_at_least
+from theory._errors import InputError, require_at_least
 from theory._frequencies import Frequency, fixed_point_turns
 from theory._grid_score import GridScore, require_two_after
 
 #: Working precision of all ball evaluations here; a reduced basis is well conditioned, so no more is needed.
 PRECISION = 256
+
+#: Most frequencies of a lattice that is reduced; time grows like their fourth power, a quarter of a minute here.
+LARGEST_LATTICE = 512
 
 #: No length beyond this is looked at.
 LONGEST = 10**4000
@@ -94,7 +97,13 @@ def min_gram_schmidt_square(basis: tuple[tuple[int, ...], ...]) -> arb:
 
 
 def reduce_separation_lattice(column: tuple[Frequency, ...], bits: int, weight: int) -> SeparationBasis:
-    """LLL-reduced basis of the separation lattice (python-flint)."""
+    """LLL-reduced basis of the separation lattice (python-flint).
+
+    Raises:
+        InputError: more than LARGEST_LATTICE frequencies.
+    """
+    if len(column) > LARGEST_LATTICE:
+        raise InputError("frequencies.column", f"{len(column)} frequencies", f"at most {LARGEST_LATTICE} for a lattice")
     reduced = fmpz_mat(separation_generators(column, bits, weight)).lll()
     return SeparationBasis(bits, weight, tuple(tuple(int(entry) for entry in row) for row in reduced.tolist()))
 
@@ -175,9 +184,11 @@ def separation_lattice_for(score: GridScore, length: int, finer: int = 0) -> Sep
     frequencies with shorter vectors than that.
 
     Raises:
-        InputError: length < 1.
+        InputError: length < 1 or above 10^4000, or more than LARGEST_LATTICE frequencies.
     """
     require_at_least("length", length, 1)
+    if length > LONGEST:
+        raise InputError("length", length, "at most 10^4000")
     m = len(score.column)
     reach = log2(length + abs(score.output_offset))
     # log2 of the relative weight eps: eps K = 0.3 * 0.5 * eps^(1/(m+1)).

@@ -45,6 +45,9 @@ Votes = Mapping[str, int]
 #: Systems with more coefficients than this are refused.
 LARGEST_SYSTEM = 2_000_000
 
+#: Most tokens before or after the string: the vote of each may have to be branched on.
+LARGEST_LAYOUT = 100
+
 #: Relations for which the A and B contributions depend on (c, n+i) and (c, i) alone, for every a and b.
 FOR_ALL = ("shift", "nope", "row-and-shift")
 
@@ -77,7 +80,8 @@ class Layout:
         b: number of tokens after it, or None for all (with a None).
 
     Raises:
-        InputError: unknown relation, a or b < 1, or None where the relation or the other number does not allow it.
+        InputError: unknown relation, a or b < 1 or above 100, or None where the relation or the other number does not
+            allow it.
     """
 
     relation: str
@@ -86,10 +90,9 @@ class Layout:
 
     def __post_init__(self) -> None:
         relation_named(self.relation)
-        if self.a is not None:
-            require_at_least("a", self.a, 1)
-        if self.b is not None:
-            require_at_least("b", self.b, 1)
+        for argument, count in (("a", self.a), ("b", self.b)):
+            if count is not None and require_at_least(argument, count, 1) > LARGEST_LAYOUT:
+                raise InputError(argument, count, f"at most {LARGEST_LAYOUT}: the vote of each token is decided")
         if self.a is None and self.relation not in FOR_ALL:
             raise InputError("a", "all", f"a number for {self.relation}; all at once for " + ", ".join(FOR_ALL))
         if self.a is None and self.b is not None and self.relation != "shift":

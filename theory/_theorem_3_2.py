@@ -25,7 +25,7 @@ from fractions import Fraction
 from flint import arb
 
 from theory._anchor_curve import AnchorScores, Curve, slope_is_at_least
-from theory._balls import ball, integer_floor, working_precision
+from theory._balls import ball, integer_floor, upper_fraction, working_precision
 from theory._errors import InputError, require_at_least
 
 #: The paper's lemma is <h_i, h_j> <= 1 - 1/(LEMMA_FACTOR L0^2).
@@ -44,14 +44,16 @@ def paper_two_layer_length(rho: Fraction, factor: Fraction = LENGTH_FACTOR) -> i
     """L0 = rho^2/(1000 ln rho), rounded down; a length is at most one iff it is at most the other.
 
     Raises:
-        InputError: rho <= 1. ArithmeticError: the floor is not decided at 4096 bits (L0 would be a whole number).
+        InputError: rho <= 1. ArithmeticError: the floor is not decided (L0 would be a whole number).
     """
     if rho <= 1:
         raise InputError("rho", str(rho), "a number > 1")
+    # As many bits as rho has come on top: L0 has twice as many, and ln rho loses those that rho - 1 begins with.
+    size = 4 * max(number.bit_length() for number in (*rho.as_integer_ratio(), *factor.as_integer_ratio()))
     for bits in (256, 1024, 4096):
-        with working_precision(bits):
+        with working_precision(bits + size):
             value = ball(factor) * ball(rho) ** 2 / ball(rho).log()
-            if integer_floor(value) == -integer_floor(-value) - 1:
+            if value.is_finite() and integer_floor(value) == -integer_floor(-value) - 1:
                 return integer_floor(value)
     raise ArithmeticError(f"the floor of L0 is not decided for rho = {rho}")
 
@@ -111,8 +113,7 @@ def _place(curve: Curve, i: int) -> arb:
 
 
 def _rational_above(value: arb) -> Fraction:
-    mantissa, exponent = (int(part) for part in value.upper().man_exp())
-    exact = Fraction(mantissa) * Fraction(2) ** exponent
+    exact = upper_fraction(value)
     bits = 30 - exact.numerator.bit_length() + exact.denominator.bit_length()
     return (Fraction(int(exact * Fraction(2) ** bits)) + 1) / Fraction(2) ** bits
 

@@ -55,6 +55,8 @@ def plane_curve_ceiling(scale: Fraction) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if plane_curve_fails(scale, middle) else (middle, high)
+    if not plane_curve_fails(scale, high):
+        raise ArithmeticError(f"no length up to {high} was proved to be out of reach")
     return high
 
 

@@ -29,7 +29,7 @@ from fractions import Fraction
 from flint import arb
 
 from theory._anchor_curve import AnchorScores, Curve, curve_is_at_most, least_slope_place, slope_is_at_least
-from theory._balls import ball, total, working_precision
+from theory._balls import ball, lower_fraction, total, working_precision
 from theory._errors import InputError, require_at_least
 from theory._length_scan import LengthBound, SingleFlip
 
@@ -205,8 +205,7 @@ def _sampled_step(sources: Curve, length: int) -> Fraction:
 
 def _short_rational(value: arb) -> Fraction:
     """A rational of 24 bits, a little below a positive exact ball."""
-    mantissa, exponent = (int(part) for part in value.man_exp())
-    exact = Fraction(mantissa) * Fraction(2) ** exponent * (1 - SLOPE_SLACK)
+    exact = lower_fraction(value) * (1 - SLOPE_SLACK)
     bits = 24 - exact.numerator.bit_length() + exact.denominator.bit_length()
     return Fraction(int(exact * Fraction(2) ** bits)) / Fraction(2) ** bits
 
