@@ -28,6 +28,7 @@ from constructions.float_map import Construction as Construction
 from constructions.float_map import FloatReach as FloatReach
 from constructions.float_map import Trial as Trial
 from constructions.float_map import budgets as budgets
+from constructions.float_map import conclusive_steps as conclusive_steps
 from constructions.float_map import float_reach as float_reach
 from constructions.float_map import practical_trial as practical_trial
 from constructions.float_map import predicted_rho as predicted_rho

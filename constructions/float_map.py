@@ -12,7 +12,8 @@ one: the gap is a fixed part of T, and rho does not matter.
 
 *Measured* (sampled): the torch model itself, in the format, on strings that put every neighbour of some steps on the
 wrong side. A run that gets them all right proves nothing; one that errs shows a failure. *Predicted*: the budget at
-which 2 u T reaches that difference. Label: new.
+which 2 u T reaches that difference. *Proved*: `conclusive_steps`, the steps that no machine's rounding can change.
+Label: new.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from constructions._score_table import forced_answers
 from constructions.theorem_3_2 import TwoLayerCopier, build_two_layer_copier
 from constructions.theorem_4_1 import build_grid_copier
-from engine import KeysValues, Places
+from engine import ANGLE_ERROR, KeysValues, Places
 from theory import InputError, draw_grid_frequencies, exact_length, paper_two_layer_length, sample_strings
 
 Construction = Literal["two-layer", "grid"]
@@ -62,6 +63,17 @@ PRACTICAL_RHO, PRACTICAL_DIMENSION, PRACTICAL_LENGTH = Fraction(20_000), 120, 2_
 
 #: Symbols on each side of the wanted one that a sparse run looks at.
 WINDOW = 512
+
+#: Units roundoff by which the library's exp may be off, relative; assumed, torch's kernels state two to four.
+EXP_UNITS = 32
+
+#: The same for 1/sqrt; a correctly rounded root and a division are two.
+RSQRT_UNITS = 4
+
+#: Longest string whose steps are judged: one pass over at most two blocks of 2048 keys, and one block more in a sparse
+#: run.
+LONGEST_JUDGED = 2_000
+BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -256,6 +268,87 @@ class _Sparse:
         queries = attention.queries(x, attention.encoding.turns(places_from(start, tokens.shape[0]), x.dtype))
         out: Tensor = x + attention.attend(queries, parts, start)
         return out
+
+
+def conclusive_steps(
+    copier: TwoLayerCopier, string: Int64[np.ndarray, " length"], steps: Int64[np.ndarray, " steps"]
+) -> Bool[np.ndarray, " steps"]:
+    """At which steps (1-based) is the copier right on every IEEE machine, whole or sparse, in the model's own format?
+
+    True is proved, False is not known. Method: float+bound, for any order of summation and fused operations or not,
+    resting on EXP_UNITS, RSQRT_UNITS, and sine and cosine good to two float64 units, as in `score_error_bound`.
+
+    *Derivation.* u is the unit roundoff, B = BLOCKS, all rounding against the model with the stored weights, for which
+    `copier.scores()` proves the form: a linear map has one term for each coordinate that matters, for the others are
+    products with 0. So it costs one rounding, and adding 0 none.
+
+    Layer 1. An anchor's score is a product of vectors with three coordinates, and with W the sum of |q_f| |k_f| it is
+    off by at most `e = W (2 sqrt 2 (ANGLE_ERROR + 2^-51 + 5u) + 5u)`. Its weight exp(score - maximum) is off by a
+    factor of logarithm `e + B (2 W + EXP_UNITS + 2) u` at most (a block costs a difference of at most 2 W, an exp, a
+    product and a sum), and value, division and cast are four more roundings. The position's angle is the arc tangent
+    of the ratio of two such weights. It moves by at most half of what the ratio's logarithm does, so by at most
+
+        epsilon = e + B (2 W + EXP_UNITS + 2) u + 4 u.
+
+    Layer 2. Each coordinate of the normalised vector has in addition half of four roundings (squares and their sum),
+    RSQRT_UNITS and a product; then O, and Q or K: RSQRT_UNITS + 5. Queries and keys have coordinates >= 0 in a pair
+    that does not turn, so |q| |k| is summed to S cos(delta) <= S, delta the angle between query i and source j. Their
+    score is therefore off by at most
+
+        E_ij = S (2 epsilon (|delta| + epsilon) + (2 (RSQRT_UNITS + 5) + 3 + B) u) + B (EXP_UNITS + 2) u,
+
+    the difference from the maximum and the exp of every block among it. Output tokens have keys near 0, since the lift
+    hides the A anchors from them: they are S/2 below at least.
+
+    The sum of weights times +-v has the right sign if the source's own weight outweighs all wrong ones and the sum's
+    rounding: `exp(-E_ii) > 2 sum over wrong j of exp(E_ij - S (cos delta_ii - cos delta_ij))`. The factor 2 covers the
+    sum's rounding, (tokens + 4 B) u < 1/8 of all terms, and what follows keeps signs. A sparse run has fewer terms.
+
+    Errors of second order are within the factor 1 + 2^-8 on epsilon and E, given that epsilon < 2^-8.
+
+    Cost: O(steps length) and a ball evaluation a symbol.
+
+    Raises:
+        InputError: a format other than float64 and float32, a variant other than "paper", more than LONGEST_JUDGED
+            symbols, or weights of another form.
+    """
+    dtype = next(copier.model.parameters()).dtype
+    if dtype not in (torch.float64, torch.float32):
+        raise InputError("dtype", str(dtype), "float64 or float32")
+    if copier.variant != "paper":
+        raise InputError("variant", copier.variant, "paper")
+    if len(string) > LONGEST_JUDGED:
+        raise InputError("string", f"{len(string)} symbols", f"at most {LONGEST_JUDGED} symbols long")
+    unit, scores = torch.finfo(dtype).eps / 2, copier.scores()
+    scale, angle_error = float(scores.scale), _angle_error(copier, unit)
+    if not angle_error < 2.0**-8:
+        return np.zeros(len(steps), dtype=bool)
+    sources, queries = scores.source_curve(), scores.query_curve()
+    source_angles = np.array([float(sources.angle(j).mid()) for j in range(1, len(string) + 1)])
+    found = []
+    for step in steps.tolist():
+        delta = source_angles - float(queries.angle(step).mid())
+        roundings = (2 * (RSQRT_UNITS + 5) + 3 + BLOCKS) * unit
+        error = scale * (2 * angle_error * (np.abs(delta) + angle_error) + roundings) + BLOCKS * (EXP_UNITS + 2) * unit
+        error *= 1 + 2.0**-8
+        below = 2 * scale * (np.sin(delta / 2) ** 2 - np.sin(delta[step - 1] / 2) ** 2)
+        wrong = string != string[step - 1]
+        # All in nats above the source's least score, so that nothing overflows but what is lost anyway.
+        above = np.minimum(error - below + error[step - 1], 100.0)[wrong]
+        outputs = len(string) * np.exp(min(error.max() + error[step - 1] - scale / 2, 100.0))
+        found.append(2 * (np.exp(above).sum() + outputs) < 1)
+    return np.array(found, dtype=bool)
+
+
+def _angle_error(copier: TwoLayerCopier, unit: float) -> float:
+    """Epsilon of `conclusive_steps`; 2^-50 more for the angles that are compared with, which are floats."""
+    attention, embedding = copier.model.block(0).attention, copier.model.embedding.weight.double()
+    queries = (embedding @ attention.query.weight.double().T).abs().amax(0)
+    keys = (embedding @ attention.key.weight.double().T).abs().amax(0)
+    sizes = [side.reshape(-1, 2).square().sum(-1).sqrt() for side in (queries, keys)]
+    weight = float((sizes[0] * sizes[1]).sum())
+    score = weight * (2 * sqrt(2) * (ANGLE_ERROR + 2.0**-51 + 5 * unit) + 5 * unit)
+    return (score + BLOCKS * (2 * weight + EXP_UNITS + 2) * unit + 4 * unit) * (1 + 2.0**-8) + 2.0**-50
 
 
 def places_from(start: int, count: int) -> Places:
