@@ -225,11 +225,11 @@ def _turning(frequency: Frequency, distance: int) -> tuple[arb, arb]:
         angle = 2 * ((frequency[1] * distance) % 1)
         sine, cosine = arb.sin_cos_pi_fmpq(fmpq(angle.numerator, angle.denominator))
         return cosine, sine
-    if frequency[0] == "radian":
-        angle_in_radians = _rational(frequency[1] * distance)
-    else:
-        angle_in_radians = _rational(frequency[1]) ** _rational(frequency[2]) * distance
-    return angle_in_radians.cos(), angle_in_radians.sin()
+    radians = _rational(frequency[1])
+    if len(frequency) == 3:
+        radians = radians ** _rational(frequency[2])
+    radians *= distance
+    return radians.cos(), radians.sin()
 
 
 class _Parts:
