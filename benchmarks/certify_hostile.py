@@ -156,10 +156,26 @@ def _frequencies(g: np.random.Generator, count: int) -> tuple[Frequency, ...]:
 
 
 def _copying(
-    g: np.random.Generator, *, repeats: int = 0, exact: bool = False, normed: bool = False, still: float = 0.04
+    g: np.random.Generator,
+    *,
+    repeats: int = 0,
+    exact: bool = False,
+    normed: bool = False,
+    still: float = 0.04,
+    flat: float | None = None,
 ) -> Hostile:
-    """Near a model that copies: each key is told by its place, each data token votes for its own output."""
+    """Near a model that copies: each key is told by its place, each data token votes for its own output.
+
+    Args:
+        g: what everything is drawn from.
+        repeats: how often one token around the string is repeated.
+        exact: one head, and values in float64, so that a margin can be solved for.
+        normed: norms nearly always, of any epsilon.
+        still: the probability that nothing depends on places.
+        flat: then nothing does, and data tokens have this score, all others 0.
+    """
     encoding = str(g.choice(["grid", "one row", "rope", "alibi", "nope"], p=[0.8 - still, 0.06, 0.1, 0.04, still]))
+    encoding = encoding if flat is None else "nope"
     a, b = int(g.integers(1, 4)), int(g.integers(2, 5))
     vocabulary = min(9, max(5, a + b + 2) + int(g.integers(0, 2)))
     order = [int(token) for token in g.permutation(vocabulary)]
@@ -178,6 +194,7 @@ def _copying(
     column = _frequencies(g, pairs if row else 2 * pairs) if encoding in ("grid", "one row", "rope") else ()
     wide, width = bool(g.random() < 0.6), vocabulary + 1
     strength = float(g.uniform(1.0, 6.0)) if g.random() < 0.93 else float(10 ** g.uniform(1, 3.3)) / pairs
+    strength = strength if flat is None else flat
     embedding, readout = np.zeros((vocabulary, width)), np.zeros((vocabulary if wide else 2, width))
     embedding[:, 0], embedding[:, 1:] = 1.0, np.eye(vocabulary)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in TENSORS[1:5]}
@@ -198,6 +215,7 @@ def _copying(
             parts[name].append(part)
     dtypes = {**_dtypes(g), "value": torch.float64} if exact else _dtypes(g)
     residual, pre, final = (bool(g.random() < part) for part in (0.35, 0.9 if normed else 0.25, 0.9 if normed else 0.4))
+    pre = pre and flat is None
     sub = str(g.choice(["mean", "unit"])) if heads == 1 and not residual and g.random() < 0.15 else ""
     whole = {name: np.concatenate(parts[name], int(name == "output")) for name in parts}
     plain = PlainModel(
@@ -206,7 +224,7 @@ def _copying(
         Fraction(float(g.choice(EPSILONS)) if normed or g.random() < 0.15 else 2.0**-23), sub, residual, heads,
         Fraction(1), _slopes(heads) if encoding == "alibi" else (), row, column, prefix, infix, data, ends,
     )  # fmt: skip
-    noise = float(g.choice([0.0, 1e-3, 0.02, 0.1]))
+    noise = float(g.choice([0.0, 1e-3, 0.02, 0.1])) if flat is None else 0.0
     noisy = {name: getattr(plain, name) for name in TENSORS if getattr(plain, name) is not None}
     noisy = {name: entries + noise * g.standard_normal(entries.shape) for name, entries in noisy.items()}
     if pre:
@@ -329,15 +347,26 @@ def _tie(g: np.random.Generator) -> Hostile:
 def _margin(g: np.random.Generator) -> Hostile:
     """One vote solved in balls: the least N/D is k units of roundoff of what it is a sum of, on either side of 0."""
     for _ in range(6):
-        # Equal weights of a repeated token lose the same at every addition.
-        often = g.random() < 0.5
-        drawn = _copying(g, exact=True, repeats=_often(g) if often else 0, still=0.5 if often else 0.04)
+        repeats, flat = _often(g) if g.random() < 0.5 else 0, None
+        if g.random() < 0.25:
+            repeats, flat = _lossy(g)
+        drawn = _copying(g, exact=True, repeats=repeats, flat=flat)
         drawn = replace(drawn, criterion="argmax", longest=min(drawn.longest, 4))
         units = float(2 ** g.uniform(0, 10)) * (1 if g.random() < 0.5 else -1)
+        units = units if flat is None else float(g.uniform(-300, 20))
         solved = _solved(g, drawn, units)
         if solved is not None:
             return solved
     return drawn
+
+
+def _lossy(g: np.random.Generator) -> tuple[int, float]:
+    """How often to repeat a token, and a score above it, so that its equal weights lose much when added one by one."""
+    repeats = int(g.integers(1000, 2000))
+    scores = g.uniform(1e-3, 0.7, 100)
+    weights = np.exp(-scores)
+    lost = np.cumsum(np.tile(weights, (repeats, 1)), axis=0)[-1] / weights / repeats - 1
+    return repeats, float(scores[lost.argmin()])
 
 
 def _solved(g: np.random.Generator, drawn: Hostile, units: float) -> Hostile | None:
@@ -437,8 +466,8 @@ def stored(asked: Hostile) -> Hostile:
 # --- the verifier, and what is demanded of it -------------------------------------------------------------------------
 
 
-class _OutOfTimeError(Exception):
-    pass
+class _OutOfTimeError(BaseException):
+    """Not an Exception: the checker turns every Exception into a rejection."""
 
 
 @contextmanager
