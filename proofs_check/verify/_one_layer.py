@@ -40,10 +40,14 @@ MODEL_BITS = 320
 
 _FIELDS = (
     "construction", "prefix", "infix", "data", "row_ends", "gated", "heads", "head_width", "value_width", "outputs",
-    "residual", "sub_norm", "score_scale", "slopes", "epsilon", "row", "column",
+    "residual", "sub_norm", "score_scale", "slopes", "row", "column",
 )  # fmt: skip
 
-_LARGEST_SIZE, _MOST_TOKENS, _MOST_HEADS = 2**20, 256, 64
+#: How norms are given: one epsilon for both, as in older files, or each by itself, and how coordinates are paired.
+_NORMS = ("attention_epsilon", "final_epsilon", "sub_norm_epsilon", "rotary_layout")
+_OLD_NORMS = ("epsilon",)
+
+_LARGEST_SIZE, _MOST_TOKENS, _MOST_HEADS = 2**20, 4096, 64
 
 Row = list[arb]
 
@@ -146,7 +150,8 @@ def read_one_layer(directory: Path, inputs: object) -> OneLayer:
     """
     fields = require_fields(inputs, "inputs", ("weights",))
     file = read_weights_file(directory, fields["weights"])
-    metadata = require_fields(file.metadata, "metadata", _FIELDS)
+    old = isinstance(file.metadata, dict) and "epsilon" in file.metadata
+    metadata = require_fields(file.metadata, "metadata", (*_FIELDS, *(_OLD_NORMS if old else _NORMS)))
     require_choice(metadata["construction"], "metadata.construction", ("one-layer",))
     with working_precision(MODEL_BITS):
         return _Reading(file, metadata).model()
@@ -161,12 +166,12 @@ class _Reading:
         self.head_width = self._integer("head_width", _LARGEST_SIZE)
         self.value_width = self._integer("value_width", _LARGEST_SIZE)
         self.outputs = self._integer("outputs", _LARGEST_SIZE)
-        self.residual, self.sub_norm, self.gated = (self._flag(name) for name in ("residual", "sub_norm", "gated"))
+        self.residual, self.gated = self._flag("residual"), self._flag("gated")
+        # Division by a root mean square or by a Euclidean norm: a positive factor on all logits either way.
+        self.sub_norm = metadata["sub_norm"] == "unit" or self._flag("sub_norm")
         if self.sub_norm and (self.residual or self.heads > 1):
             raise Rejected("sub-LN together with a residual or several heads is not covered")
-        self.epsilon = require_rational(metadata["epsilon"], "metadata.epsilon")
-        if self.epsilon < 0:
-            raise Rejected("metadata.epsilon is negative")
+        self.attention_epsilon, self.final_epsilon = self._epsilons()
         self.scale = require_rational(metadata["score_scale"], "metadata.score_scale")
         self.row, self.column = (self._frequencies(name) for name in ("row", "column"))
         pairs = len(self.row) + len(self.column)
@@ -179,8 +184,31 @@ class _Reading:
         if self.slopes and len(self.slopes) != self.heads:
             raise Rejected("metadata.slopes has not one entry for each head")
         self._require_shapes()
+        self.tokens = {token for name in ("prefix", "infix", "data") for token in self._tokens(name)}
         self.embedding = self._matrix("embedding")
         self.inputs = self._inputs()
+
+    def _epsilons(self) -> tuple[Fraction, Fraction]:
+        """The epsilon of the norm before attention and of the final one; 0 where there is no such norm."""
+        if "epsilon" in self.metadata:
+            epsilon = self._epsilon("epsilon")
+            return epsilon, epsilon
+        require_choice(self.metadata["rotary_layout"], "metadata.rotary_layout", ("interleaved",))
+        if self._epsilon("sub_norm_epsilon") != 0:
+            raise Rejected("metadata.sub_norm_epsilon is not 0")
+        names = ("attention", "final")
+        for name in names:
+            if (self.metadata[f"{name}_epsilon"] is None) is (f"{name}_gain" in self.file.matrices):
+                raise Rejected(f"metadata.{name}_epsilon and the tensor {name}_gain do not belong together")
+        attention, final = (self._epsilon(f"{name}_epsilon") for name in names)
+        return attention, final
+
+    def _epsilon(self, name: str) -> Fraction:
+        value = self.metadata[name]
+        epsilon = Fraction(0) if value is None else require_rational(value, f"metadata.{name}")
+        if epsilon < 0:
+            raise Rejected(f"metadata.{name} is negative")
+        return epsilon
 
     def _integer(self, name: str, most: int) -> int:
         return require_integer(self.metadata[name], f"metadata.{name}", 1, most)
@@ -236,8 +264,14 @@ class _Reading:
             return self.embedding
         gain = self._matrix("attention_gain").entries()
         rows = []
-        for row in _rows(self.embedding):
-            factor = (_square(row) / self.width + ball(self.epsilon)).rsqrt()
+        for token, row in enumerate(_rows(self.embedding)):
+            if token not in self.tokens:
+                rows.append([arb(0)] * self.width)
+                continue
+            square = _square(row) / self.width + ball(self.attention_epsilon)
+            if not square > 0:
+                raise Rejected(f"the embedding of token {token} is 0, and the norm's epsilon: its norm is no number")
+            factor = square.rsqrt()
             rows.append([x * g * factor for x, g in zip(row, gain, strict=True)])
         return arb_mat(rows)
 
@@ -286,7 +320,7 @@ class _Reading:
                 for x in layout.tokens
                 for y in layout.tokens
             }
-        return FinalNorm(self.width, ball(self.epsilon), gram)
+        return FinalNorm(self.width, ball(self.final_epsilon), gram)
 
     def _wave(self, query: Row, key: Row, head: int) -> Wave:
         scale = ball(self.scale)
@@ -319,7 +353,8 @@ class _Reading:
             else:
                 parts = [_largest([_square(head[x]).sqrt() for x in layout.tokens]) for head in reached]
                 longest = longest.max(_square(start).sqrt() + total(parts))
-        return (longest * longest / self.width + ball(self.epsilon)).rsqrt()
+        square = longest * longest / self.width + ball(self.final_epsilon)
+        return square.rsqrt() if square > 0 else arb(0)
 
     def _layout(self) -> Layout:
         prefix, infix, data, ends = (self._tokens(name) for name in ("prefix", "infix", "data", "row_ends"))

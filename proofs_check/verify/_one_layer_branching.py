@@ -16,14 +16,16 @@ symbol is another token, or is this one. So |z|^2, a quadratic form in the share
 the sum of its terms' largest values.
 
 *Arithmetic.* Integers, as in `_one_layer_copies`: N - tau D is exact but for the weights and votes, whose error bound
-is compared with it.
+is compared with it; in balls where that does not decide. tau is rounded up to the votes' unit, which claims more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flint import arb
 
@@ -37,20 +39,23 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._one_layer import MODEL_BITS, read_one_layer
 from proofs_check.verify._one_layer_copies import (
-    VOTE_BITS,
+    BALL_BITS,
     Case,
     Checker,
+    Sums,
     Terms,
+    Undecided,
     integer_votes,
     logit_difference,
     read_thresholds,
     sum_of_odds,
 )
+from proofs_check.verify._work import spend
 
 LARGEST_LENGTH = 40
 
-#: The numbers of a leaf are in units of 2^-LEAF_BITS.
-LEAF_BITS = 44
+#: The numbers of a leaf are in units of 2^(unit - LEAF_BITS); `unit` stands in the evidence, 0 where it does not.
+LEAF_BITS, LARGEST_UNIT = 44, 20_000
 
 _MOST_NODES, _LARGEST_BOUND, _MOST_TREES = 200_000, 2**80, 2_000_000
 
@@ -68,10 +73,13 @@ def check_one_layer_branching(directory: Path, inputs: object, evidence: object,
         Rejected: a tree does not cover all strings, a leaf does not bound its strings, or one is missing.
     Cost: about 20 microseconds for each node, ratio and length 40.
     """
-    fields = require_fields(claim, "claim", ("criterion", "copies_up_to"))
-    criterion = require_choice(fields["criterion"], "claim.criterion", ("argmax", "half"))
-    copies = require_integer(fields["copies_up_to"], "claim.copies_up_to", 1, LARGEST_LENGTH)
-    given = require_fields(evidence, "evidence", ("thresholds", "bounded_to", "trees"))
+    claimed = require_fields(claim, "claim", ("criterion", "copies_up_to"))
+    criterion = require_choice(claimed["criterion"], "claim.criterion", ("argmax", "half"))
+    copies = require_integer(claimed["copies_up_to"], "claim.copies_up_to", 1, LARGEST_LENGTH)
+    fields = ("thresholds", "bounded_to", "trees")
+    with_unit = isinstance(evidence, dict) and "unit" in evidence
+    given = require_fields(evidence, "evidence", (*fields, "unit") if with_unit else fields)
+    unit = require_integer(given["unit"], "evidence.unit", -LARGEST_UNIT, LARGEST_UNIT) if with_unit else 0
     bounded = min(copies, require_integer(given["bounded_to"], "evidence.bounded_to", 0, LARGEST_LENGTH))
     model = read_one_layer(directory, inputs)
     if criterion == "half" and len(model.heads) > 1:
@@ -84,7 +92,8 @@ def check_one_layer_branching(directory: Path, inputs: object, evidence: object,
         raise Rejected("evidence.trees has not an entry for each length from bounded_to + 1 to copies_up_to")
     budget = _Budget()
     for length, trees in enumerate(lengths[: copies - bounded], bounded + 1):
-        _require_length(checker, criterion, length, iter(require_list(trees, "trees", _MOST_TREES)), budget)
+        listed = iter(require_list(trees, "trees", _MOST_TREES))
+        _require_length(checker, criterion, length, listed, budget, unit - LEAF_BITS)
     what = "every output but the right one has a smaller logit"
     if criterion == "half":
         what = "the right output has a probability above one half"
@@ -103,22 +112,24 @@ class _Budget:
             raise Rejected(f"more than {_MOST_NODES} nodes")
 
 
-def _require_length(checker: Checker, criterion: str, length: int, trees: Iterator[object], budget: _Budget) -> None:
+def _require_length(
+    checker: Checker, criterion: str, length: int, trees: Iterator[object], budget: _Budget, unit: int
+) -> None:
     """Every step of one length, its trees in order: query tokens, symbols, competitors (arg-max), steps."""
     model = checker.model
     for sight in checker.sights_of(length):
-        terms = [Terms(model, head, sight, length, _WEIGHT_BITS) for head in range(len(model.heads))]
+        sums = [Sums(model, head, sight, length, _WEIGHT_BITS) for head in range(len(model.heads))]
         cases = checker.cases_of(sight)
         groups = [[case] for case in cases]
         if criterion == "half":
             groups = [[case for case in cases if case.symbol == symbol] for symbol in (0, 1)]
         for group in groups:
             with working_precision(MODEL_BITS):
-                ratios = [(part, checker.plain_votes(head, case)) for case in group for head, part in enumerate(terms)]
+                ratios = [(part, checker.plain_votes(head, case)) for case in group for head, part in enumerate(sums)]
             for step in [1] if sight.first else range(2, length + 1):
                 tree = next(trees, None)
                 nodes = iter(require_list(tree, "a tree", _MOST_NODES))
-                _Step(checker, criterion, group, ratios, length, step).require(nodes, {}, budget)
+                _Step(checker, criterion, group, ratios, length, step, unit).require(nodes, {}, budget)
                 if next(nodes, None) is not None:
                     raise Rejected("a tree has nodes that belong to nothing")
     if next(trees, None) is not None:
@@ -133,28 +144,17 @@ class _Step:
         checker: Checker,
         criterion: str,
         group: list[Case],
-        ratios: list[tuple[Terms, dict[int, arb]]],
+        ratios: list[tuple[Sums, dict[int, arb]]],
         length: int,
         step: int,
+        unit: int,
     ) -> None:
-        self.model, self.criterion, self.length, self.step = checker.model, criterion, length, step
+        self.model, self.criterion, self.length, self.step, self.unit = checker.model, criterion, length, step, unit
         self.symbol, self.query, self.competitor = group[0].symbol, group[0].query, group[0].competitor
-        self.terms = [terms for terms, _ in ratios]
         with working_precision(MODEL_BITS):
-            self.votes = [integer_votes(votes) for _, votes in ratios]
             self.direct = checker.direct(group[0]) if len(self.model.heads) > 1 else arb(0)
-        self.fixed = [terms.fixed_weights(self.symbol, length, step) for terms in self.terms]
         self.numbers = [j for j in range(1, length + 1) if j not in (step - 1, step)]
-        # Ratios of one head share their weights; heads have their own.
-        self.free = [[self._pair(terms, number) for number in self.numbers] for terms in self.terms]
-        self.met = [
-            sum(fixed.values()) + sum(map(sum, free)) for fixed, free in zip(self.fixed, self.free, strict=True)
-        ]
-
-    def _pair(self, terms: Terms, number: int) -> tuple[int, int]:
-        """The weight of a free symbol, were it 0 and were it 1."""
-        sides, at = terms.place_of(number, self.length, self.step)
-        return sides[0][at], sides[1][at]
+        self.ratios = [_Ratio(sums, votes, self) for sums, votes in ratios]
 
     def require(self, nodes: Iterator[object], known: dict[int, int], budget: _Budget) -> None:
         """Rejected unless the nodes, in preorder, prove the step for all strings with the symbols known."""
@@ -176,10 +176,11 @@ class _Step:
         if not bounds:
             self._require_string(known)
             return
-        if len(bounds) != len(self.terms):
+        if len(bounds) != len(self.ratios):
             raise Rejected("a leaf has not one number for each ratio")
-        for index, bound in enumerate(bounds):
-            if not self._exceeded(index, bound, known):
+        spend(len(bounds) * (4 + len(self.numbers)) // 2)
+        for ratio, bound in zip(self.ratios, bounds, strict=True):
+            if not ratio.exceeds(bound, known):
                 raise Rejected(f"a leaf of length {self.length}, step {self.step} does not bound all its strings")
         if not self._enough(bounds, known):
             raise Rejected(f"a leaf of length {self.length}, step {self.step} does not settle its strings")
@@ -204,23 +205,9 @@ class _Step:
                 return
         raise Rejected(f"a string of length {self.length} is not certainly right at step {self.step}")
 
-    def _exceeded(self, index: int, bound: int, known: dict[int, int]) -> bool:
-        """Is N - bound D certainly positive for all strings with these symbols?"""
-        terms, (votes, largest) = self.terms[index], self.votes[index]
-        shift = bound << (VOTE_BITS - LEAF_BITS)
-        zero, one = (votes[token] - shift for token in terms.data)
-        least = sum(weight * (votes[token] - shift) for token, weight in self.fixed[index].items())
-        for number, pair in zip(self.numbers, self.free[index], strict=True):
-            left, right = pair[0] * zero, pair[1] * one
-            if number in known:
-                least += right if known[number] else left
-            else:
-                least += min(left, right)
-        return least > terms.error(largest + abs(shift), self.met[index])
-
     def _enough(self, bounds: list[int], known: dict[int, int]) -> bool:
         with working_precision(_ODDS_BITS):
-            taus = [ball(bound) / 2**LEAF_BITS for bound in bounds]
+            taus = [ball(bound) * arb((1, self.unit)) for bound in bounds]
             if self.criterion == "argmax":
                 return bool(self.direct + total(taus) >= 0)
             if min(bounds) < 0:
@@ -233,9 +220,12 @@ class _Step:
         norm = self.model.norm
         if norm is None:
             return self.model.least_factor
-        terms = self.terms[0]
-        low, high = dict(self.fixed[0]), dict(self.fixed[0])
-        for number, pair in zip(self.numbers, self.free[0], strict=True):
+        ratio = self.ratios[0]
+        terms = ratio.sums.terms
+        if terms is None:
+            return self.model.least_factor
+        low, high = dict(ratio.fixed), dict(ratio.fixed)
+        for number, pair in zip(self.numbers, ratio.free, strict=True):
             for symbol, token in enumerate(terms.data):
                 weight = pair[symbol]
                 low[token] = low.get(token, 0) + (weight if known.get(number) == symbol else 0)
@@ -256,3 +246,56 @@ class _Step:
             if x in shares and y in shares
         )
         return (square / norm.width + norm.epsilon).rsqrt().lower().max(self.model.least_factor)
+
+
+class _Ratio:
+    """One ratio N/D of a step: a head's, or a competitor's.
+
+    Attributes:
+        sums: weights, as integers where those carry them, and as balls.
+        fixed, free: integer weights of what is fixed by the step, by token, and of the free symbols, were they 0 or 1.
+    """
+
+    def __init__(self, sums: Sums, votes: dict[int, arb], step: _Step) -> None:
+        self.sums, self.votes, self.step = sums, votes, step
+        self.integers = None
+        with suppress(Undecided), working_precision(MODEL_BITS):
+            self.integers = integer_votes(votes)
+        if sums.terms is not None:
+            self.fixed, self.free = self._weights(sums.terms)
+            self.met = sum(self.fixed.values()) + sum(map(sum, self.free))
+
+    def _weights(self, terms: Terms) -> tuple[dict[int, int], list[tuple[int, int]]]:
+        fixed = terms.fixed_weights(self.step.symbol, self.step.length, self.step.step)
+        free = []
+        for number in self.step.numbers:
+            sides, at = terms.place_of(number, self.step.length, self.step.step)
+            free.append((sides[0][at], sides[1][at]))
+        return fixed, free
+
+    def exceeds(self, bound: int, known: dict[int, int]) -> bool:
+        """Is N - tau D certainly positive for all strings with these symbols, tau the bound in the leaves' unit?"""
+        if self.sums.terms is not None and self.integers is not None:
+            places = self.step.unit - self.integers.unit
+            shift = bound << places if places >= 0 else -(-bound >> -places)
+            votes = {token: vote - shift for token, vote in self.integers.values.items()}
+            least = self._least(self.sums.terms, votes, known, self.fixed, self.free, min)
+            if least > self.sums.terms.error(self.integers.largest + abs(shift), self.met):
+                return True
+        return any(self._exceeds_in_balls(bound, known, bits) for bits in BALL_BITS)
+
+    def _exceeds_in_balls(self, bound: int, known: dict[int, int], bits: int) -> bool:
+        terms = self.sums.balls(bits)
+        with working_precision(bits):
+            tau = ball(bound) * arb((1, self.step.unit))
+            votes = {token: vote - tau for token, vote in self.votes.items()}
+            return bool(self._least(terms, votes, known, *self._weights(terms), arb.min) > 0)
+
+    def _least(self, terms: Terms, votes: Any, known: dict[int, int], fixed: Any, free: Any, smaller: Any) -> Any:
+        """The least N - tau D over the symbols that are not known."""
+        zero, one = (votes[token] for token in terms.data)
+        least = sum((weight * votes[token] for token, weight in fixed.items()), 0 * zero)
+        for number, pair in zip(self.step.numbers, free, strict=True):
+            left, right = pair[0] * zero, pair[1] * one
+            least += (right if known[number] else left) if number in known else smaller(left, right)
+        return least

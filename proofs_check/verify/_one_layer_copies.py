@@ -10,42 +10,55 @@ row (no break) the same holds for each n by itself.
 
 *Arithmetic.* Scores come from a matrix product of balls (block starts by offsets, angle addition), weights from exp of
 balls. Weights, scaled so that none exceeds 1, are kept as integers, in units of 2^-WEIGHT_BITS, off by at most `slack`
-units; votes as integers in units of 2^-VOTE_BITS, off by less than 2. All sums are sums of integers, exact, so that
-every `P(i) + H(m)` is off by at most
+units; the votes of a case as integers in units of 2^-VOTE_BITS of a power of two above the largest of them, off by less
+than 2: the sign of N does not depend on the scale. All sums are sums of integers, exact, so that every `P(i) + H(m)` is
+off by at most
 
     sum over terms met and tokens x there of  slack |A_x| + W_x + slack                      (A, W: votes and weights
     in units)
 
-which is added up over everything that could be met.
+which is added up over everything that could be met. Where that does not decide (weights that are all far below the
+largest one met anywhere, votes that cancel), the same sums are formed in balls, up to LARGEST_BALL_HORIZON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import isqrt
 from operator import add
 from pathlib import Path
+from typing import Any
 
-from flint import arb, arb_mat
+from flint import arb, arb_mat, ctx
 
 from proofs_check.verify._balls import ball, floor_of_exact, total, working_precision
 from proofs_check.verify._document import (
     Rejected,
+    digest,
     require_choice,
     require_fields,
     require_integer,
     require_list,
     require_rational,
 )
+from proofs_check.verify._frequencies import Frequency, Turns
 from proofs_check.verify._one_layer import MODEL_BITS, OneLayer, Place, Wave, read_one_layer
+from proofs_check.verify._work import function_units, product_units, spend
 
 LARGEST_LENGTH, LARGEST_ONE_ROW_LENGTH = 1_000_000, 300
 
 #: Weights and votes are kept in units of 2^-WEIGHT_BITS and 2^-VOTE_BITS; weights are computed with more bits.
 GUARD_BITS, WEIGHT_BITS, VOTE_BITS = 64, 128, 96
+
+#: Precisions of sums in balls, and the longest strings that they are formed for; in one row each length by itself.
+BALL_BITS, LARGEST_BALL_HORIZON, LARGEST_ONE_ROW_BALL_HORIZON = (192, 768), 4096, 64
+
+#: Units of work of one check, see `_work`: a proof of 10^6 symbols takes about a quarter of it.
+MOST_UNITS = 400_000_000
 
 _MOST_THRESHOLDS = 100_000
 
@@ -139,6 +152,10 @@ def read_thresholds(model: OneLayer, thresholds: object) -> dict[Case, list[Frac
     return found
 
 
+class Undecided(Rejected):
+    """Integers of these precisions do not carry what is asked."""
+
+
 class Checker:
     """Decides one model."""
 
@@ -161,10 +178,9 @@ class Checker:
             self._require_thresholds(criterion)
         for head in range(len(self.model.heads)):
             for sight, only in self._sights(length):
-                terms = Terms(self.model, head, sight, length if only is None else only)
+                sums = Sums(self.model, head, sight, length if only is None else only)
                 for case in self.cases_of(sight):
-                    votes, slack = self._votes(head, case)
-                    if not terms.all_positive(case.symbol, votes, slack, only):
+                    if not sums.all_positive(case.symbol, self._votes(head, case), only):
                         raise Rejected(f"not every string of every length up to {length} is certainly copied")
 
     def require_failing(self, length: int) -> None:
@@ -175,11 +191,11 @@ class Checker:
         for sight, only in self._sights(length):
             if only not in (None, length):
                 continue
-            terms = Terms(self.model, 0, sight, length)
+            sums = Sums(self.model, 0, sight, length)
             for case in self.cases_of(sight):
                 with working_precision(MODEL_BITS):
-                    votes, slack = integer_votes(self.plain_votes(0, case))
-                if terms.some_not_positive(case.symbol, votes, slack, length):
+                    votes = self.plain_votes(0, case)
+                if sums.some_not_positive(case.symbol, votes, only):
                     return
         raise Rejected(f"it is not certain that some string of length {length} is not copied")
 
@@ -203,13 +219,13 @@ class Checker:
         logits = self.model.direct[case.query]
         return logits[self.model.targets[case.symbol]] - logits[case.competitor]
 
-    def _votes(self, head: int, case: Case) -> tuple[dict[int, int], int]:
+    def _votes(self, head: int, case: Case) -> dict[int, arb]:
         with working_precision(MODEL_BITS):
             votes = self.plain_votes(head, case)
             if self.thresholds:
                 threshold = ball(self.thresholds[case][head])
                 votes = {x: vote - threshold for x, vote in votes.items()}
-            return integer_votes(votes)
+            return votes
 
     def _require_thresholds(self, criterion: str) -> None:
         """The thresholds, exceeded by each head's mean, must make the criterion true."""
@@ -218,7 +234,7 @@ class Checker:
         with working_precision(MODEL_BITS):
             sums: dict[tuple[int, bool, int], arb] = {}
             for case, heads in self.thresholds.items():
-                difference = ball(sum(heads, Fraction(0)))
+                difference = total(map(ball, heads))
                 if len(heads) > 1:
                     difference += self.direct(case)
                 if not difference >= 0:
@@ -279,15 +295,75 @@ def _around(model: OneLayer) -> list[tuple[int, Place]]:
     ]
 
 
-def integer_votes(votes: dict[int, arb]) -> tuple[dict[int, int], int]:
-    """Votes in units of 2^-VOTE_BITS, off by less than 2 units; and the largest absolute value."""
+@dataclass(frozen=True)
+class IntegerVotes:
+    """Votes in units of 2^unit, off by less than 2 units, and the largest absolute value."""
+
+    values: dict[int, int]
+    largest: int
+    unit: int
+
+
+def integer_votes(votes: dict[int, arb]) -> IntegerVotes:
+    """Votes in units of 2^-VOTE_BITS of a power of two above the largest of them.
+
+    Raises:
+        Undecided: their balls are too wide for that.
+    """
+    most = _largest([abs(vote).upper() for vote in votes.values()])
+    if not most.is_finite():
+        raise Undecided("a vote is not finite")
+    mantissa, exponent = most.upper().man_exp()
+    unit = int(exponent) + int(mantissa).bit_length() - VOTE_BITS
     integers = {}
     for token, vote in votes.items():
-        scaled = vote * arb((1, VOTE_BITS))
+        scaled = vote * arb((1, -unit))
         if not scaled.rad() < 0.25:
-            raise Rejected("a vote could not be enclosed tightly enough")
+            raise Undecided("a vote could not be enclosed tightly enough")
         integers[token] = floor_of_exact(scaled.mid())
-    return integers, max(abs(value) for value in integers.values())
+    return IntegerVotes(integers, max(abs(value) for value in integers.values()), unit)
+
+
+class Sums:
+    """The least N of all steps of one query token: in integers, and where they do not decide, in balls."""
+
+    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int, bits: int = WEIGHT_BITS) -> None:
+        self.model, self.head, self.sight, self.horizon = model, head, sight, horizon
+        self.terms: Terms | None = None
+        with suppress(Undecided):
+            self.terms = Terms(model, head, sight, horizon, bits)
+        self._balls: dict[int, BallTerms] = {}
+
+    def balls(self, bits: int) -> BallTerms:
+        """The terms in balls of that precision."""
+        if bits not in self._balls:
+            self._balls[bits] = BallTerms(self.model, self.head, self.sight, self.horizon, bits)
+        return self._balls[bits]
+
+    def all_positive(self, symbol: int, votes: dict[int, arb], only: int | None) -> bool:
+        """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
+        integers = self._integers(votes)
+        if self.terms is not None and integers is not None and self.terms.all_positive(symbol, integers, only):
+            return True
+        return any(self.balls(bits).all_positive(symbol, votes, only) for bits in self._precisions(only))
+
+    def some_not_positive(self, symbol: int, votes: dict[int, arb], only: int | None) -> bool:
+        """Is N certainly at most 0 at some step of some string of exactly this length, the horizon?"""
+        integers = self._integers(votes)
+        if self.terms is not None and integers is not None and self.terms.some_not_positive(symbol, integers):
+            return True
+        return any(self.balls(bits).some_not_positive(symbol, votes) for bits in self._precisions(only))
+
+    def _integers(self, votes: dict[int, arb]) -> IntegerVotes | None:
+        try:
+            with working_precision(MODEL_BITS):
+                return integer_votes(votes)
+        except Undecided:
+            return None
+
+    def _precisions(self, only: int | None) -> tuple[int, ...]:
+        longest = LARGEST_BALL_HORIZON if only is None else LARGEST_ONE_ROW_BALL_HORIZON
+        return BALL_BITS if self.horizon <= longest else ()
 
 
 class Terms:
@@ -296,7 +372,7 @@ class Terms:
     def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int, weight_bits: int = WEIGHT_BITS) -> None:
         self.sight, self.horizon, self.data = sight, horizon, model.layout.data
         waves = {x: wave for (c, x), wave in model.heads[head][0].items() if c == sight.query}
-        self._table = _WeightTable(model, waves, sight, horizon, weight_bits)
+        self._table = self._tabulated(model, waves, sight, horizon, weight_bits)
         free = horizon - (1 if sight.first else 2)
         self.free, read, target = free, self._table.read, sight.target
         self.before: tuple[Integers, ...] = ([], [])
@@ -315,13 +391,23 @@ class Terms:
         first, count = (1, 1) if sight.first else (2, horizon - 1)
         self.steps = self._moving(sight.by_step, first, count)
         self.rests = self._moving(sight.by_rest, 0, free + 1)
+        self._bound(horizon)
+
+    def _tabulated(
+        self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int, bits: int
+    ) -> _WeightTable:
+        return _WeightTable(model, waves, sight, horizon, bits)
+
+    def _bound(self, horizon: int) -> None:
+        """What the error of sums is derived from."""
         self.slack = self._table.slack
         self.met = sum(map(sum, (*self.before, *self.after, *self.wanted)), 2 * self.previous)
         self.met += sum(max(weights) for group in (self.steps, self.rests) for weights in group.values())
-        self.terms = 8 * horizon + 4 * (len(sight.by_step) + len(sight.by_rest)) + 8
+        self.terms = 8 * horizon + 4 * (len(self.sight.by_step) + len(self.sight.by_rest)) + 8
 
     def _moving(self, tokens: Sequence[_Moving], first: int, count: int) -> dict[int, Integers]:
         result: dict[int, Integers] = {}
+        spend(count * len(tokens) // 4)
         for m in tokens:
             start = m.column + m.sign * first
             along = self._table.read(m.token, m.row, start, m.sign, count) if m.sign else None
@@ -359,10 +445,11 @@ class Terms:
 
     def _sums(self, symbol: int, votes: dict[int, int]) -> tuple[Integers, Integers]:
         """P by step and H by n - i, in units of weights times votes."""
+        spend(self.free * (3 + len(self.steps) + len(self.rests)) // 2)
         zero, one = (votes[token] for token in self.data)
         wanted = [weight * votes[self.data[symbol]] for weight in self.wanted[symbol]]
-        before = _prefix(self.before, zero, one)
-        after = _prefix(self.after, zero, one)
+        before = self._prefix(self.before, zero, one)
+        after = self._prefix(self.after, zero, one)
         for token, weights in self.steps.items():
             before = list(map(add, before, map(votes[token].__mul__, weights)))
         for token, weights in self.rests.items():
@@ -374,25 +461,62 @@ class Terms:
             after = list(map(add, after, wanted))
         return [value + constant for value in before], after
 
-    def all_positive(self, symbol: int, votes: dict[int, int], largest: int, only: int | None) -> bool:
-        """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
+    @staticmethod
+    def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
+        least = map(min, map(zero.__mul__, weights[0]), map(one.__mul__, weights[1]))
+        return list(accumulate(least, initial=0))
+
+    def _exact_length(self, symbol: int, votes: dict[int, int]) -> Iterator[int]:
+        """The least N of each step of the horizon's length."""
         before, after = self._sums(symbol, votes)
-        error = self.error(largest)
+        steps = before if not self.sight.first else before[:1]
+        return map(add, steps, reversed(after) if not self.sight.first else after[-1:])
+
+    def all_positive(self, symbol: int, votes: IntegerVotes, only: int | None) -> bool:
+        """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
+        before, after = self._sums(symbol, votes.values)
+        error = self.error(votes.largest)
         rest = after if only is not None else list(accumulate(after, min))
         return all(value > error for value in map(add, before, reversed(rest[: self.free + 1])))
 
-    def some_not_positive(self, symbol: int, votes: dict[int, int], largest: int, length: int) -> bool:
+    def some_not_positive(self, symbol: int, votes: IntegerVotes) -> bool:
         """Is N certainly at most 0 at some step of some string of exactly this length, the horizon?"""
-        before, after = self._sums(symbol, votes)
-        steps = before if not self.sight.first else before[:1]
-        rests = reversed(after) if not self.sight.first else after[-1:]
-        error = self.error(largest)
-        return any(value + error <= 0 for value in map(add, steps, rests))
+        error = self.error(votes.largest)
+        return any(value + error <= 0 for value in self._exact_length(symbol, votes.values))
 
 
-def _prefix(weights: tuple[Integers, ...], zero: int, one: int) -> Integers:
-    least = map(min, map(zero.__mul__, weights[0]), map(one.__mul__, weights[1]))
-    return list(accumulate(least, initial=0))
+class BallTerms(Terms):
+    """The same with balls for weights and votes, which have any exponent: slower, and certain by themselves."""
+
+    def __init__(self, model: OneLayer, head: int, sight: _Sight, horizon: int, bits: int) -> None:
+        self.bits = bits
+        with working_precision(bits):
+            super().__init__(model, head, sight, horizon, bits)
+
+    def _tabulated(
+        self, model: OneLayer, waves: dict[int, Wave], sight: _Sight, horizon: int, bits: int
+    ) -> _WeightTable:
+        return _BallTable(model, waves, sight, horizon, bits)
+
+    def _bound(self, horizon: int) -> None:
+        """Balls carry their own."""
+
+    @staticmethod
+    def _prefix(weights: Any, zero: Any, one: Any) -> Any:
+        least = map(arb.min, map(zero.__mul__, weights[0]), map(one.__mul__, weights[1]))
+        return list(accumulate(least, initial=arb(0)))
+
+    def all_positive(self, symbol: int, votes: Any, only: int | None) -> bool:
+        """Is N certainly positive for all lengths up to the horizon (or for the length `only`)?"""
+        with working_precision(self.bits):
+            before, after = self._sums(symbol, votes)
+            rest = after if only is not None else list(accumulate(after, arb.min))
+            return all(value > 0 for value in map(add, before, reversed(rest[: self.free + 1])))
+
+    def some_not_positive(self, symbol: int, votes: Any) -> bool:
+        """Is N certainly at most 0 at some step of some string of exactly this length, the horizon?"""
+        with working_precision(self.bits):
+            return any(value <= 0 for value in self._exact_length(symbol, votes))
 
 
 class _WeightTable:
@@ -429,6 +553,7 @@ class _WeightTable:
                 (x, row): scores[x][1][low - scores[x][0] :][: high - low + 1]
                 for (x, row), (low, high) in spans.items()
             }
+            # Where floats do not hold the scores the weights come out wide, and are not used.
             tops = (float(heights[place].mid()) + max(map(_middle, along)) for place, along in seen.items())
             top, self.slack = arb(max(tops)), 2
             for place, along in seen.items():
@@ -439,7 +564,7 @@ class _WeightTable:
         weights = [(score + shift).exp() * unit for score in scores]
         widest = max((weight.rad() for weight in weights), key=float)
         if not widest < 1:
-            raise Rejected("undecided: scores are too large for weights of this precision")
+            raise Undecided("undecided: scores are too large for weights of this precision")
         return [floor_of_exact(weight.mid()) for weight in weights]
 
     def read(self, token: int, row: int, start: int, sign: int, count: int) -> Integers:
@@ -451,6 +576,20 @@ class _WeightTable:
         first = min(start, last) - low
         along = self._columns[token, row][first : first + max(0, count)]
         return along if sign > 0 else along[::-1]
+
+
+class _BallTable(_WeightTable):
+    """exp(score) as balls, up to a common factor."""
+
+    def _integers(self, scores: list[arb], shift: arb) -> Any:
+        return [(score + shift).exp() for score in scores]
+
+
+def _largest(values: list[arb]) -> arb:
+    result = arb(0)
+    for value in values:
+        result = result.max(value)
+    return result
 
 
 def _middle(score: arb) -> float:
@@ -473,6 +612,7 @@ def _column_scores(
     turned: dict[int, list[tuple[arb, arb]]] = {}
     result = {}
     for token, (low, high) in joined.items():
+        spend((high - low + width) * (2 + len(halves) // 8) * product_units())
         start = low - low % width
         starts = range(start, high + 1, width)
         along = [arb(0)] * (len(starts) * width)
@@ -491,12 +631,14 @@ def _column_scores(
     return result
 
 
-def _half_turns(frequency: object) -> arb:
-    value = getattr(frequency, "value", None)
-    if isinstance(value, Fraction):
-        return 2 * ball(value % 1)
-    turns: Callable[[], arb] = frequency.turns  # type: ignore[attr-defined]
-    return 2 * turns()
+def _half_turns(frequency: Frequency) -> arb:
+    """Half turns per position less a whole number of turns, so that a phase has the working precision left."""
+    if isinstance(frequency, Turns):
+        return 2 * ball(frequency.value % 1)
+    spend(function_units())
+    with working_precision(int(ctx.prec) + frequency.magnitude_bits() + GUARD_BITS):
+        turns = frequency.turns()
+        return 2 * (turns - floor_of_exact(turns.mid()))
 
 
 def _cos_sin(half: arb, distance: int) -> tuple[arb, arb]:
@@ -504,7 +646,7 @@ def _cos_sin(half: arb, distance: int) -> tuple[arb, arb]:
     return cosine, sine
 
 
-def _turned(frequencies: Sequence[object], waves: Sequence[tuple[arb, arb]], distance: int) -> arb:
+def _turned(frequencies: Sequence[Frequency], waves: Sequence[tuple[arb, arb]], distance: int) -> arb:
     turned = (_cos_sin(_half_turns(frequency), distance) for frequency in frequencies)
     return total(a * c + b * s for (a, b), (c, s) in zip(waves, turned, strict=True))
 
@@ -552,7 +694,7 @@ def check_one_layer_counterexample(directory: Path, inputs: object, evidence: ob
 
 def _spelled(string: bytes | bytearray, runs: int) -> str:
     text = string.translate(bytes.maketrans(b"\0\1", b"01")).decode()
-    return text if len(text) <= 100 else f"with {runs} runs, beginning {text[:60]}..."
+    return text if len(text) <= 100 else f"with {runs} runs, beginning {text[:60]}... ({digest(text)})"
 
 
 def _require_unlikely(model: OneLayer, string: bytes, step: int, runs: int) -> str:

@@ -27,7 +27,7 @@ from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_mod
 from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
 from proofs_check.verify._minimiser_loss import check_minimiser_loss
 from proofs_check.verify._one_layer_branching import check_one_layer_branching
-from proofs_check.verify._one_layer_copies import check_one_layer_copies, check_one_layer_counterexample
+from proofs_check.verify._one_layer_copies import MOST_UNITS, check_one_layer_copies, check_one_layer_counterexample
 from proofs_check.verify._scan import check_grid_scan
 from proofs_check.verify._separation import check_grid_separation
 from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
@@ -143,6 +143,16 @@ def _of_model(check: Callable[[GridModel, object], str]) -> _Check:
     return checked
 
 
+def _long(check: _Check) -> _Check:
+    """A check of one-layer models, which may take more work than the others: proofs of 10^6 symbols."""
+
+    def checked(directory: Path, inputs: object, evidence: object, claim: object) -> str:
+        with limited(MOST_UNITS):
+            return check(directory, inputs, evidence, claim)
+
+    return checked
+
+
 def _of_inputs(check: Callable[[object, object], str]) -> _Check:
     """A check of inputs and a claim without evidence or files."""
 
@@ -211,9 +221,9 @@ _CHECKS: dict[str, _Check] = {
     "cosine-step-counterexample": _of_inputs(check_cosine_step_counterexample),
     "dirichlet-ceiling": _without_files(check_dirichlet_ceiling),
     "sign-cancellation": _without_files(check_sign_cancellation),
-    "one-layer-branching": check_one_layer_branching,
-    "one-layer-copies": check_one_layer_copies,
-    "one-layer-counterexample": check_one_layer_counterexample,
+    "one-layer-branching": _long(check_one_layer_branching),
+    "one-layer-copies": _long(check_one_layer_copies),
+    "one-layer-counterexample": _long(check_one_layer_counterexample),
     "sign-witness": _without_files(check_sign_witness),
     "minimiser-gap": _without_files(check_minimiser_gap),
     "minimiser-limit-failure": _without_files(check_minimiser_limit_failure),

@@ -32,7 +32,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 METADATA = "__metadata__"
 
-_ITEM_BYTES = {"F64": 8, "F32": 4, "BF16": 2}
+_ITEM_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
+
+#: Most entries of all tensors together: each takes some ten times the memory that it takes in the file.
+MOST_ENTRIES = 2**25
 
 Vector = dict[int, Fraction]
 
@@ -102,7 +105,7 @@ def read_weights_file(directory: Path, reference: object) -> WeightsFile:
     """The weights file that `inputs.weights` refers to, beside the certificate.
 
     Raises:
-        Rejected: no such file, another hash, or not a safetensors file of two-dimensional F64, F32 or BF16 tensors
+        Rejected: no such file, another hash, or not a safetensors file of two-dimensional F64, F32, BF16 or F16 tensors
             with finite entries and the metadata field "copycert" and no other.
     Cost: linear in the file.
     """
@@ -158,7 +161,9 @@ def _matrices(header: dict[str, Any], body: memoryview) -> dict[str, Matrix]:
     """The tensors; their offsets must cover the data exactly, without gap or overlap."""
     entries = {name: _entry(name, value) for name, value in header.items()}
     position = 0
-    matrices = {}
+    matrices: dict[str, Matrix] = {}
+    if sum(shape[0] * shape[1] for _, shape, _, _ in entries.values()) > MOST_ENTRIES:
+        raise Rejected(f"weights: more than {MOST_ENTRIES} entries")
     for name, (dtype, shape, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != position or end > len(body) or end - begin != shape[0] * shape[1] * _ITEM_BYTES[dtype]:
             raise Rejected(f"weights: the offsets of {shown(name)} do not fit its shape, or leave a gap")
@@ -188,14 +193,14 @@ def _json_integer(value: object, what: str) -> int:
 
 
 def _numbers(dtype: str, data: memoryview) -> tuple[float, ...]:
-    """The stored numbers, exact as Python floats: every F32 and BF16 number is also a binary64 number."""
+    """The stored numbers, exact as Python floats: every F32, BF16 and F16 number is also a binary64 number."""
     count = len(data) // _ITEM_BYTES[dtype]
     if dtype == "BF16":
         # A BF16 number is the upper half of the F32 number with a zero lower half.
         widened = bytearray(4 * count)
         widened[2::4], widened[3::4] = data[0::2], data[1::2]
         return struct.unpack(f"<{count}f", widened)
-    return struct.unpack(f"<{count}{'d' if dtype == 'F64' else 'f'}", data)
+    return struct.unpack(f"<{count}{ {'F64': 'd', 'F32': 'f', 'F16': 'e'}[dtype] }", data)
 
 
 def _matrix(name: str, numbers: tuple[float, ...], shape: tuple[int, int]) -> Matrix:

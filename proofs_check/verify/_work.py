@@ -40,7 +40,7 @@ def spend(units: int) -> None:
     if left is not None:
         left[0] -= units
         if left[0] < 0:
-            raise Rejected("undecided: the check takes more work than the limit of about a minute")
+            raise Rejected("undecided: the check takes more work than its limit")
 
 
 def function_units(bits: int | None = None) -> int:
