@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from flint import arb
+from flint import arb, fmpq
 from rich.progress import track
 
 from benchmarks._every_string import (
@@ -105,6 +105,7 @@ class Answer:
 
     Attributes:
         status: PROVED, REFUTED or UNDECIDED; REFUSED (a part named in one line), BROKEN (anything else), UNFINISHED.
+        difference: the margin as the exact rational that is told beside the float.
         string, step, competitor: of the step shown.
         accepted: did the checker accept the certificate? None without one.
         statement: of the checker, or its reason.
@@ -123,6 +124,7 @@ class Answer:
     statement: str = ""
     reason: str = ""
     seconds: float = 0.0
+    difference: Fraction | None = None
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
@@ -507,7 +509,7 @@ def _ask(asked: Hostile, certificate: bool) -> Answer:
     worst = outcome.worst
     found = Answer(
         outcome.status, outcome.proved_to, outcome.fails_at, float(outcome.margin), outcome.margin_below,
-        tuple(map(int, worst.string)), worst.step, worst.case.competitor,
+        tuple(map(int, worst.string)), worst.step, worst.case.competitor, difference=worst.difference,
     )  # fmt: skip
     if not certificate or found.status == "UNDECIDED":
         return found
@@ -586,8 +588,15 @@ def _faults_of_margin(asked: Hostile, answer: Answer, truth: list[Judged]) -> li
     if not isfinite(answer.margin):
         if abs(true) < arb(2) ** 1000:
             result.append("margin is not finite")
-    elif not abs(arb(answer.margin) - true) <= row.size * 1e-9 + arb(2) ** -1074:
-        result.append("margin off")
+    elif 2.0**-1022 <= abs(answer.margin) < 2.0**1023:
+        if not abs(arb(answer.margin) - true) <= row.size * 1e-9 + arb(2) ** -1074:
+            result.append("margin off")
+    if answer.difference is not None:
+        exact = arb(fmpq(answer.difference.numerator, answer.difference.denominator))
+        if not abs(exact - true) <= row.size * 1e-9:
+            result.append("margin off")
+        if (answer.difference > 0) is not (answer.margin > 0) or (answer.difference < 0) is not (answer.margin < 0):
+            result.append("margin and its float have different signs")
     if (answer.margin > 0 and true < 0) or (answer.margin < 0 and true > 0):
         result.append("margin with the wrong sign")
     if answer.status == "PROVED" and not answer.margin > 0 and true > arb(2) ** -1022:

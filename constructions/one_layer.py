@@ -410,8 +410,10 @@ def replay_step(
         others = torch.cat([logits[:target], logits[target + 1 :]])
         return not bool(logits[target] > others.max())
 
-    stored = str(model.readout.weight.dtype).removeprefix("torch.")
-    as_stored = wrong(model)
+    # A model whose tensors differ in dtype is no model that torch runs: it is stored in their common dtype first.
+    dtypes = {str(tensor.dtype).removeprefix("torch.") for tensor in model.parameters()}
+    stored = dtypes.pop() if len(dtypes) == 1 else ""
+    as_stored = wrong(model) if stored else None
     reason = ""
     if odds is not None and abs(odds - 1) <= 2**14 * error:
         reason = f"the odds 1 + {odds - 1:.3g} are within the rounding error of float64"

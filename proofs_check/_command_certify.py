@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -301,7 +302,7 @@ def outcome_document(
         "criterion": criterion,
         "strings": number_of_strings(max_length),
         "margin": number(outcome.worst.difference),
-        "margin_below": outcome.margin_below,
+        "margin_below": _finite(outcome.margin_below),
         "worst": worst_document(subject, outcome.worst),
         "proved_to": outcome.proved_to,
         "fails_at": outcome.fails_at,
@@ -336,6 +337,11 @@ def _replay_document(replay: Replay | None) -> dict[str, Any] | None:
         return None
     stored = {"dtype": replay.stored_dtype, "wrong": replay.stored_wrong} if replay.stored_dtype else None
     return {"ran": replay.ran, "wrong": replay.wrong, "reason": replay.reason, "as_stored": stored}
+
+
+def _finite(bound: float | None) -> float | None:
+    """A bound below the range of floats says nothing."""
+    return bound if bound is not None and isfinite(bound) else None
 
 
 def number(value: Fraction) -> float | str:
@@ -381,7 +387,7 @@ def _print(subject: Subject, outcome: Outcome, max_length: int, seconds: float) 
     where += f"{worst['competitor']})"
     if outcome.status == "PROVED":
         click.echo(f"PROVED: {everything} is copied.")
-        below = outcome.margin_below
+        below = _finite(outcome.margin_below)
         proved = f" (proved: above {below:.6g})" if below else ""
         click.echo(f"Least logit difference found: {spelled(outcome.worst.difference)}{proved}, at {where}.")
     elif outcome.status == "REFUTED":
