@@ -55,6 +55,7 @@ def results(directory: Path) -> tuple[bytes, bytes]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that copies: every seed does from step 30 on, with a loss below 0.006 there and 0.0001 at 120."""
     directory = tmp_path_factory.mktemp("runs") / "finished"
     train(tiny(120), RunDirectory(directory), devices=CPU)
     return directory
@@ -306,26 +307,35 @@ def test_a_run_s_weights_file_says_all_that_is_needed(finished: Path) -> None:
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-#: Factors on the finished run's queries that flatten its attention too much for some strings; (length, strings) to try.
+#: Factors on the finished run's queries that flatten its attention, so that some symbols come out wrong; (length,
+#: strings) to try.
 BLUNT = {0.3: ((5, 6), (20, 6), (60, 4)), 0.5: ((270, 2),)}
 
 
 def test_exact_match_is_what_plain_generation_does(finished: Path) -> None:
-    """Both ways of counting (padded, in blocks) against writing one symbol at a time; right and wrong ones occur."""
+    """Both ways of counting (padded, in blocks) against writing one symbol at a time.
+
+    What the model writes is right by definition, and one other symbol is wrong, for any weights: nothing hangs on what
+    the training's rounding made of them. Float64, so that the ways differ by some 1e-15 where logits are of size 1.
+    """
     from engine import _accuracy
 
-    outcomes = []
     for factor, cases in BLUNT.items():
         config, model = load_run(finished)
+        model = model.double()
         source = config.data.source()
         model.block(0).attention.query.weight *= factor
         for length, count in cases:
             for example in source.examples_of_length("uniform", length, 1, count):
                 written = model.generate(torch.from_numpy(example.prompt)[None], length)[0].numpy()
-                outcomes.append(bool((written == example.answer).all()))
-                assert count_exact(model, [example]) == outcomes[-1]
-                assert _accuracy._exact(model, [example]) == outcomes[-1]
-    assert 3 < sum(outcomes) < len(outcomes) - 3 and len(set(outcomes[-2:])) == 2
+                for place in (None, 0, length // 2, length - 1):
+                    answer = written.copy()
+                    if place is not None:
+                        answer[place] = (answer[place] + 1) % 2
+                    tried = replace(example, answer=answer)
+                    assert count_exact(model, [tried]) == _accuracy._exact(model, [tried]) == (place is None)
+                expected = bool((written == example.answer).all())
+                assert count_exact(model, [example]) == _accuracy._exact(model, [example]) == expected
 
 
 def test_presets_are_the_paper_s_sizes() -> None:
@@ -373,6 +383,7 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
     train(tiny(40, precision="bf16-mixed"), RunDirectory(tmp_path / "run"), devices=CPU)
     losses = [line["loss"] for line in RunDirectory(tmp_path / "run").metrics()]
     tensors, _ = load_weights(tmp_path / "run" / "model.safetensors")
+    # From ln 5 = 1.61 for five tokens alike; to know that answers are 0 or 1 is to be at ln 2 = 0.69.
     assert losses[-1] < 0.8 * losses[0]
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
 
