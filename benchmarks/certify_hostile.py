@@ -588,9 +588,9 @@ def _faults_of_margin(asked: Hostile, answer: Answer, truth: list[Judged]) -> li
     if not isfinite(answer.margin):
         if abs(true) < arb(2) ** 1000:
             result.append("margin is not finite")
-    elif 2.0**-1022 <= abs(answer.margin) < 2.0**1023:
-        if not abs(arb(answer.margin) - true) <= row.size * 1e-9 + arb(2) ** -1074:
-            result.append("margin off")
+    in_range = 2.0**-1022 <= abs(answer.margin) < 2.0**1023
+    if in_range and not abs(arb(answer.margin) - true) <= row.size * 1e-9 + arb(2) ** -1074:
+        result.append("margin off")
     if answer.difference is not None:
         exact = arb(fmpq(answer.difference.numerator, answer.difference.denominator))
         if not abs(exact - true) <= row.size * 1e-9:
