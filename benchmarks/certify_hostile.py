@@ -585,9 +585,8 @@ def _faults_of_margin(asked: Hostile, answer: Answer, truth: list[Judged]) -> li
     if row is None:
         return ["no step is shown"]
     true = row.differences[row.competitors.index(answer.competitor)]
-    if not isfinite(answer.margin):
-        if abs(true) < arb(2) ** 1000:
-            result.append("margin is not finite")
+    if not isfinite(answer.margin) and abs(true) < arb(2) ** 1000:
+        result.append("margin is not finite")
     in_range = 2.0**-1022 <= abs(answer.margin) < 2.0**1023
     if in_range and not abs(arb(answer.margin) - true) <= row.size * 1e-9 + arb(2) ** -1074:
         result.append("margin off")
