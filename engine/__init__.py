@@ -48,6 +48,7 @@ from engine._run_directory import RunDirectory as RunDirectory
 from engine._run_directory import difference as difference
 from engine._run_directory import load_run as load_run
 from engine._run_directory import save_run as save_run
+from engine._run_directory import tensors_digest as tensors_digest
 from engine._scan import affine_scan as affine_scan
 from engine._sweep import sweep as sweep
 from engine._training import Devices as Devices

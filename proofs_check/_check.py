@@ -37,6 +37,9 @@ CERTIFICATES = "certificates"
 
 REPORT = "check.json"
 
+#: Each draw takes about a second, and has certificates of its own.
+MOST_DRAWS = 10_000
+
 
 #: Theorem 4.2's claims take some seconds a draw; no more draws than this are made for them.
 MINIMISER_DRAWS = 5
@@ -71,6 +74,8 @@ class CheckParameters:
         require_at_least("a", self.a, 1)
         require_two_after(self.b)
         require_at_least("draws", self.draws, 1)
+        if self.draws > MOST_DRAWS:
+            raise InputError("draws", self.draws, f"at most {MOST_DRAWS}: a draw takes about a second")
         require_at_least("seed", self.seed, 0)
         require_pair_dimension(self.dimension)
         if not self.rhos or len(set(self.rhos)) < len(self.rhos):

@@ -17,10 +17,11 @@ from jaxtyping import Int64
 
 from constructions import Replay, one_layer_model
 from constructions.one_layer import replay_error, replay_step
+from engine import tensors_digest
 from proofs_check._certificates import weights_input, write_certificate
-from proofs_check._check import output_directory
 from proofs_check._command_parts import json_option, print_json, progress_to
 from proofs_check._one_layer_file import Subject, load_subject, save_subject
+from proofs_check._results import claimed_directory, require_own
 from theory import (
     Certified,
     CertifiedHalf,
@@ -121,6 +122,13 @@ def certify_command(
     if criterion not in ("argmax", "half"):
         raise InputError("--criterion", criterion, "argmax or half")
     subject = load_subject(run_or_file)
+    settings = {
+        "model": tensors_digest(subject.model.state_dict()), "max_length": max_length, "criterion": criterion,
+        "find_limit": find_limit, "cap": cap if find_limit else None,
+    }  # fmt: skip
+    names = tuple(f"{subject.name}-{part}" for part in ("copies.json", "counterexample.json", "weights.safetensors"))
+    if out is not None:
+        require_own(out, "certify", settings, names)
     start = time.perf_counter()
     with progress_to("query tokens", 0) as advance:
         done = 0
@@ -139,8 +147,8 @@ def certify_command(
     certificate, failed = None, None
     if out is not None:
         try:
-            with output_directory(out) as directory:
-                certificate = write_outcome(directory, subject, outcome, max_length, criterion)
+            with claimed_directory(out, "certify", settings, names):
+                certificate = write_outcome(out, subject, outcome, max_length, criterion)
         except (OSError, InputError) as error:
             failed = error
     if as_json:

@@ -31,6 +31,7 @@ from engine import save_weights, write_atomically
 from proofs_check._command_parts import json_option, keeping, print_json, progress, said_of_itself
 from proofs_check._results import claimed_directory
 from theory import (
+    LARGEST_HEAD_LENGTH,
     GridFrequencies,
     HeadLength,
     InputError,
@@ -178,6 +179,8 @@ def minimize_command(
     )
     require_at_least("starts", starts, 1)
     require_at_least("limit", limit, 1)
+    if limit > LARGEST_HEAD_LENGTH:
+        raise InputError("limit", limit, f"at most {LARGEST_HEAD_LENGTH}, for balls at every length")
     settings = {**problem.document(), "starts": starts, "limit": limit}
     with claimed_directory(out, "minimize", settings, ("minimize.json", "best.safetensors")):
         heads = len(get_args(ProgrammeMethod)) if queries == "free" and length > 1 else 0

@@ -86,6 +86,20 @@ def claimed_directory(
 
 def _claim(out: Path, command: str, settings: Mapping[str, Any], results: tuple[str, ...]) -> Path | None:
     """The file of settings if it had to be written."""
+    file, there = require_own(out, command, settings, results)
+    if there:
+        return None
+    make_directory(out, "--out")
+    write_atomically(file, (json.dumps(plain(settings), indent=1) + "\n").encode())
+    return file
+
+
+def require_own(out: Path, command: str, settings: Mapping[str, Any], results: tuple[str, ...]) -> tuple[Path, bool]:
+    """The file of settings, and whether it is there already; nothing is written.
+
+    Raises:
+        InputError: `out` holds results of other or of unknown settings.
+    """
     file, ours = out / f"{command}-settings.json", plain(settings)
     if file.exists():
         try:
@@ -95,11 +109,9 @@ def _claim(out: Path, command: str, settings: Mapping[str, Any], results: tuple[
             raise InputError("--out", str(out), f"a directory whose {file.name} is as copycert wrote it") from error
         if differs:
             raise InputError("--out", str(out), f"new, or results of the same settings ({differs})")
-        return None
+        return file, True
     for name in results:
         if (out / name).exists():
             allowed = f"new, or results of the same settings (there is a {name}, and no {file.name} to say of which)"
             raise InputError("--out", str(out), allowed)
-    make_directory(out, "--out")
-    write_atomically(file, (json.dumps(ours, indent=1) + "\n").encode())
-    return file
+    return file, False

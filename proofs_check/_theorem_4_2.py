@@ -35,6 +35,7 @@ from theory import (
     integer_floor,
     limit_failure,
     loss_lower_bound,
+    lower_fraction,
     population_excess_bounds,
     solution_length,
     spell,
@@ -181,9 +182,10 @@ def _significant(value: arb) -> Fraction:
     """A rational below the ball with about 30 significant bits; 0 if it is not positive."""
     if not value > 0:
         return Fraction(0)
-    mantissa, exponent = (int(part) for part in value.lower().man_exp())
-    extra = max(0, mantissa.bit_length() - 30)
-    return Fraction(mantissa >> extra) * Fraction(2) ** (exponent + extra)
+    exact = lower_fraction(value)
+    # A power of two in units of which the number has 30 bits or 31.
+    unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 30)
+    return (exact / unit).__floor__() * unit
 
 
 def _pairs(amplitudes: tuple[tuple[Fraction, Fraction], ...]) -> list[list[str]]:

@@ -52,6 +52,8 @@ from theory import (
     LengthBound,
     Threshold,
     Turn,
+    UndecidedError,
+    VacuousBallError,
     base_grid_frequencies,
     decide,
     exact_length,
@@ -62,6 +64,8 @@ from theory import (
 )
 
 EXIT_BAD_INPUT = 2
+
+EXIT_UNDECIDED = 3
 
 #: A shell's code for a program that wrote to a closed pipe.
 EXIT_CLOSED_OUTPUT = 141
@@ -554,7 +558,10 @@ cli.add_command(minimize_command)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Bad input, and files that cannot be read or written, become one line on stderr and exit code 2."""
+    """Entry point. Bad input, and files that cannot be read or written, become one line on stderr and exit code 2.
+
+    Numbers that no precision tried tells apart become one line and exit code 3.
+    """
     try:
         with _terminating():
             code = _run(arguments)
@@ -566,6 +573,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message().replace("\n", " "), EXIT_BAD_INPUT)
+    except (VacuousBallError, UndecidedError) as error:
+        _fail(f"UNDECIDED: {' '.join(str(error).split())}", EXIT_UNDECIDED)
     except KernelError as error:
         _fail(f"Coq does not accept the proofs: {error}", 1)
     except RejectedCertificateError as error:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from math import exp, log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from torch import nn
 from benchmarks._small_models import copying_sample
 from constructions import one_layer_model
 from constructions.one_layer import epsilon_of, replay_error, replay_step
-from engine import Encoding, ModelConfig, Transformer, TransformerConfig
+from engine import Encoding, ModelConfig, RunDirectory, Transformer, TransformerConfig, preset_run, train
+from proofs_check._certificates import RejectedCertificateError, weights_input, write_certificate
+from proofs_check._one_layer_file import save_subject
+from proofs_check.command_line import main
 from theory import (
     Certified,
     Head,
@@ -300,3 +304,73 @@ def test_a_verdict_that_contradicts_the_step_shown_cannot_be_made() -> None:
         assert isinstance(worst, WorstStep)
         with pytest.raises(ArithmeticError):
             replace(found, worst=worst, fails_at=fails_at, proved_to=proved_to)
+
+
+# The command.
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("edges") / "run"
+    train(preset_run("provable-1layer", "rope2d", 0, steps=2, max_length=4), RunDirectory(path))
+    return path
+
+
+def certify_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["certify", *arguments])
+    told = capsys.readouterr()
+    return int(ended.value.code or 0), told.out, told.err
+
+
+def test_the_verdict_is_told_before_anything_is_saved(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device", "w")
+
+    monkeypatch.setattr("proofs_check._results.write_atomically", full)
+    for option in ((), ("--json",)):
+        code, out, err = certify_command(capsys, str(run), "--max-length", "3", "--out", str(tmp_path / "o"), *option)
+        assert code == 2
+        assert "REFUTED" in out
+        assert "No space left on device" in err
+        assert err.count("\n") == 1
+
+
+def test_certificates_of_other_settings_are_not_overwritten(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ("--out", str(tmp_path))
+    assert certify_command(capsys, str(run), "--max-length", "3", *there)[0] == 0
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    code, out, err = certify_command(capsys, str(run), "--max-length", "4", *there)
+    assert (code, out) == (2, "")
+    assert "max_length is 3, not 4" in err
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert certify_command(capsys, str(run), "--max-length", "3", *there)[0] == 0
+
+
+def test_a_certificate_at_any_scale_is_accepted(tmp_path: Path) -> None:
+    """PROVED is worth a certificate: subnormal and enormous votes, float16, 2000 tokens, frequencies of 10^45."""
+    near = Template(tuple(range(2, 6)), (6,), (0, 1))
+    votes, scores = [1.0, -1.0, *[-0.2] * 5], [0.0, 0.0, *[-2.0] * 5]
+    models = [
+        (built(voting(votes, scores, scale), dtype=dtype), near)
+        for scale, dtype in ((1.0, torch.float16), (2.0**-500, torch.float64), (2.0**511, torch.float64))
+    ]
+    long = Template((2,) * 2000, (3,), (0, 1))
+    models.append((built(voting([1.0, -1.0, -0.25, 0.1], [0.0, 0.0, -9.0, -9.0])), long))
+    for number, (model, template) in enumerate(models):
+        found = certify_strings(one_layer_model(model, template), 1)
+        assert found.status == "PROVED"
+        digest = save_subject(tmp_path / f"{number}.safetensors", model, template)
+        inputs = weights_input(f"{number}.safetensors", digest)
+        for copies, accepted in ((1, True), (2, False)):
+            claim = {"criterion": "argmax", "copies_up_to": copies, "fails_at": None}
+            path = tmp_path / f"{number}-{copies}.json"
+            if accepted:
+                write_certificate(path, "one-layer-copies", inputs, {"thresholds": []}, claim)
+            else:
+                with pytest.raises(RejectedCertificateError):
+                    write_certificate(path, "one-layer-copies", inputs, {"thresholds": []}, claim)

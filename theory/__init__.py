@@ -11,6 +11,7 @@ from theory._balls import describe as describe
 from theory._balls import float_above as float_above
 from theory._balls import float_below as float_below
 from theory._balls import integer_floor as integer_floor
+from theory._balls import lower_fraction as lower_fraction
 from theory._balls import require_width as require_width
 from theory._balls import total as total
 from theory._balls import working_precision as working_precision
@@ -100,6 +101,7 @@ from theory._grid_score import Amplitude as Amplitude
 from theory._grid_score import GridScore as GridScore
 from theory._grid_score import ideal_grid_score as ideal_grid_score
 from theory._grid_score import require_two_after as require_two_after
+from theory._head_length import LARGEST_HEAD_LENGTH as LARGEST_HEAD_LENGTH
 from theory._head_length import HeadFailure as HeadFailure
 from theory._head_length import HeadLength as HeadLength
 from theory._head_length import head_length as head_length

@@ -34,7 +34,7 @@ from theory._population_loss import HeadWeights, require_finite_head
 PRECISIONS = (128, 512)
 
 #: Lengths above this are not looked at: every length keeps some ten balls for each token.
-LARGEST_LIMIT = 100_000
+LARGEST_HEAD_LENGTH = 100_000
 
 #: Lengths looked at first; each further round takes eight times as many.
 FIRST_LENGTHS = 64
@@ -84,8 +84,8 @@ def head_length(frequencies: GridFrequencies, a: int, head: HeadWeights, limit: 
     """
     require_around("a", a)
     require_at_least("limit", limit, 1)
-    if limit > LARGEST_LIMIT:
-        raise InputError("limit", limit, f"at most {LARGEST_LIMIT}, for balls at every length")
+    if limit > LARGEST_HEAD_LENGTH:
+        raise InputError("limit", limit, f"at most {LARGEST_HEAD_LENGTH}, for balls at every length")
     require_finite_head(head)
     result = HeadLength(0, None, limit)
     for precision in PRECISIONS:
