@@ -16,6 +16,7 @@ from constructions._minimiser_problem import MinimiserProblem
 from constructions._minimiser_search import search_minimisers
 from constructions.theorem_3_2 import build_two_layer_copier, marker
 from constructions.theorem_4_1 import build_grid_copier
+from proofs_check.command_line import main
 from theory import (
     HeadWeights,
     InputError,
@@ -260,3 +261,37 @@ def test_integer_weights_whose_sums_may_wrap_are_not_accepted() -> None:
     assert _satisfies(block, signs, weights)
     assert not _satisfies(block, signs, np.full_like(weights, np.iinfo(np.int64).min))
     assert not _satisfies(block, signs, weights * 2**61)
+
+
+def test_what_no_precision_decides_is_one_line_and_undecided(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error in (VacuousBallError("a ball\nwider than allowed"), UndecidedError("no weights found")):
+
+        def undecided(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("proofs_check.command_line.exact_length", undecided)
+        with pytest.raises(SystemExit) as ended:
+            main(["bound", "grid", "--base", "1000", "--d", "8", "--scale", "3", "--a", "2", "--b", "3"])
+        told = capsys.readouterr()
+        assert ended.value.code == 3
+        assert told.err.startswith("copycert: UNDECIDED: ")
+        assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("minimize", "--M", "2", "--L", "3", "--d", "8", "--limit", "1000000000"), "limit = 1000000000"),
+        (("check", "--rho", "20000", "--draws", "1000000"), "draws = 1000000"),
+    ],
+)
+def test_limits_are_looked_at_before_the_work(
+    arguments: tuple[str, ...], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
