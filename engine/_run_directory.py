@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ class RunDirectory:
         return config
 
     def _require_same(self, config: Mapping[str, Any]) -> None:
-        differs = difference(self.config(), json.loads(json.dumps(config)))
+        differs = difference(_as_read(self.config()), json.loads(json.dumps(config)))
         if differs:
             raise InputError("out", str(self.path), f"new, or a run of the same configuration ({differs})")
 
@@ -230,6 +230,14 @@ def _leaves(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{key}", value
 
 
+def _as_read(document: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with the fields that were not there yet when it was written: they have a documented meaning."""
+    with suppress(InputError):
+        document = RunConfig.from_document(document).document()
+    result: dict[str, Any] = json.loads(json.dumps(document))
+    return result
+
+
 def load_run(path: Path) -> tuple[RunConfig, Transformer]:
     """Configuration and trained model of a finished run: of its directory, or of its weights file alone.
 
@@ -246,7 +254,7 @@ def load_run(path: Path) -> tuple[RunConfig, Transformer]:
         raise InputError("RUN", str(path), allowed)
     tensors, metadata = load_digested(file)
     metadata.pop(DIGEST)
-    if path.is_dir() and metadata != run.config():
+    if path.is_dir() and _as_read(metadata) != _as_read(run.config()):
         raise InputError("RUN", str(path), f"a run whose {CONFIG} is that of its weights")
     config = RunConfig.from_document(metadata)
     model = config.build().requires_grad_(False)

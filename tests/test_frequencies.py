@@ -157,3 +157,18 @@ def test_frequencies_of_many_whole_turns_lose_no_precision(whole_turns: int) -> 
     score = ideal_grid_score(GridFrequencies((Radian(Fraction(1)),), (frequency,)), Fraction(1000), 2, 3)
     assert exact_length(score).length == 3
     assert certify_length(score, 50) is None and furthest_length(score)[0] <= 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_files_of_any_editor_are_read(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    file.write_bytes('{"unit": "radian", "row": [0.5], "column": [1.0, 0.3]}'.encode(encoding))
+    assert len(read_grid_frequencies(file).column) == 2
+
+
+def test_what_is_no_frequencies_file_is_named_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    for text in ("0.5,1.0", '{"rope_theta": 1}', ""):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"must be a file with"):
+            read_grid_frequencies(file)

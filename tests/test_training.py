@@ -479,3 +479,20 @@ def test_no_lock_file_is_left(finished: Path, interrupted: Path) -> None:
     assert not (finished / ".lock").exists()
     train(tiny(6), RunDirectory(interrupted), devices=CPU)
     assert not (interrupted / ".lock").exists()
+
+
+def test_a_run_begun_before_there_were_all_fields_goes_on(tmp_path: Path) -> None:
+    """Its configuration means the numbers that were in force then; another epsilon is another configuration."""
+    run, config = RunDirectory(tmp_path / "run"), preset_run("provable-1layer", "rope2d", 0, steps=2, max_length=4)
+    old = config.document()
+    for name in ("norm_epsilon", "score_scale", "rotary_layout"):
+        del old["model"][name]
+    run.path.mkdir()
+    (run.path / "config.json").write_text(json.dumps(old))
+    train(config, run)
+    loaded, model = load_run(run.path)
+    assert loaded.model.norm_epsilon == 2.0**-23
+    assert model.norm.eps == 2.0**-23
+    other = replace(config, model=replace(config.model, norm_epsilon=1e-5))
+    with pytest.raises(InputError, match="norm_epsilon"):
+        train(other, run)

@@ -226,16 +226,24 @@ def _axis(values: object, kind: type[Radian] | type[Turn], name: str) -> tuple[F
 
 
 def read_grid_frequencies(path: Path) -> GridFrequencies:
-    """Frequencies from a file in the format of `parse_grid_frequencies`.
+    """Frequencies from a file in the format of `parse_grid_frequencies`, in UTF-8, UTF-16 or UTF-32.
+
+    A byte order mark, as some editors write, is read over.
 
     Raises:
-        InputError: unreadable file, or as in `parse_grid_frequencies`.
+        InputError: unreadable file, or as in `parse_grid_frequencies`; it names the file.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode(json.detect_encoding(data))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("frequencies", str(path), f"a readable JSON file ({type(error).__name__})") from error
-    return parse_grid_frequencies(text)
+    try:
+        return parse_grid_frequencies(text)
+    except InputError as error:
+        if error.argument != "frequencies":
+            raise
+        raise InputError("frequencies", str(path), f"a file with {error.allowed}") from error
 
 
 def grid_frequencies_document(frequencies: GridFrequencies) -> dict[str, Any]:

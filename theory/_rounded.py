@@ -120,15 +120,16 @@ class Rounded:
             self.each + other.each,
             everything,
             max(self.relative, other.relative) + UNIT_ROUNDOFF,
-            self.off_each + other.off_each,
-            off,
+            self.off_each + other.off_each + SUBNORMAL,
+            off + SUBNORMAL * count,
         )
 
     def total(self) -> Rounded:
         """The sum of all entries, in any order: one entry."""
         value = np.array([self.value.sum()])
         passed = self.relative + len(self) * UNIT_ROUNDOFF
-        return Rounded(value, self.all, self.all, passed, self.off_all, self.off_all)
+        off = self.off_all + SUBNORMAL * len(self)
+        return Rounded(value, self.all, self.all, passed, off, off)
 
 
 def minimum(left: Rounded, right: Rounded) -> Rounded:
@@ -159,9 +160,8 @@ def prefix_sums(terms: Rounded) -> Rounded:
     np.cumsum(blocks, axis=1, out=blocks)
     blocks[1:] += np.cumsum(blocks[:-1, -1])[:, None]
     passed = terms.relative + (width + rows + 1) * UNIT_ROUNDOFF
-    return Rounded(
-        sums[: 1 + count], terms.all, terms.all * (1 + count), passed, terms.off_all, terms.off_all * (1 + count)
-    )
+    off = terms.off_all + SUBNORMAL * (1 + count)
+    return Rounded(sums[: 1 + count], terms.all, terms.all * (1 + count), passed, off, off * (1 + count))
 
 
 def joined(parts: list[Rounded]) -> Rounded:

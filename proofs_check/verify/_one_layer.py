@@ -34,6 +34,7 @@ from proofs_check.verify._document import (
 )
 from proofs_check.verify._frequencies import MOST_FREQUENCIES, Frequency, Radians, Turns
 from proofs_check.verify._weights_file import WeightsFile, read_weights_file
+from proofs_check.verify._work import spend
 
 #: Working precision of tables.
 MODEL_BITS = 320
@@ -279,6 +280,9 @@ class _Reading:
         """Everything, derived."""
         layout = self._layout()
         queries = {*layout.data, layout.infix[-1]}
+        matrices = self.file.matrices
+        wide = self.heads * (2 * self.head_width + 2 * self.value_width) + self.outputs
+        spend(matrices["embedding"].height * self.width * wide // 8 + len(layout.tokens) ** 2 * self.width)
         turned = [_rows(self.inputs * self._matrix(part).transpose()) for part in ("query", "key", "value")]
         output = _rows(self._matrix("output").transpose())
         readout = self._matrix("readout").transpose()
