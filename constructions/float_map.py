@@ -64,7 +64,7 @@ PRACTICAL_RHO, PRACTICAL_DIMENSION, PRACTICAL_LENGTH = Fraction(20_000), 120, 2_
 #: Symbols on each side of the wanted one that a sparse run looks at.
 WINDOW = 512
 
-#: Units roundoff by which the library's exp may be off, relative; assumed, torch's kernels state two to four.
+#: Units roundoff by which the library's exp may be off, relative; assumed, not proved.
 EXP_UNITS = 32
 
 #: The same for 1/sqrt; a correctly rounded root and a division are two.

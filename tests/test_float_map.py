@@ -90,7 +90,7 @@ def test_where_float32_errs_the_runs_are_compared_within_runs_of_equal_symbols()
 
 @pytest.mark.parametrize(("rho", "dtype"), [(2500, torch.float64), (500, torch.float32)])
 def test_the_bound_is_above_what_rounding_does_to_angles(rho: int, dtype: torch.dtype) -> None:
-    """The angles of the first layer's output against 60 digits; a bound too small by orders would be seen here."""
+    """The angles of the first layer's output against balls; a bound too small by orders would be seen here."""
     copier = copier_in(rho, dtype)
     string = np.zeros(copier.length, dtype=np.int64)
     tokens = torch.from_numpy(copier.task.sequences(string[None]))

@@ -51,7 +51,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that copies: every seed does from step 30 on, with a loss below 0.006 there and 0.0003 at 60."""
+    """A run that copies: seeds 0 to 2 do from step 30 on, with a loss below 0.006 there and 0.0003 at 60."""
     directory = tmp_path_factory.mktemp("runs") / "good"
     config = preset_run("provable-1layer", "rope2d", steps=60, max_length=12)
     train(config, RunDirectory(directory), devices=Devices("cpu"))
