@@ -704,6 +704,18 @@ def kept(path: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
     return whole[1:] if whole and whole[0] == head else []
 
 
+def summary(found: dict[str, Any]) -> str:
+    """The totals in one sentence, as the docs have it."""
+    status, near = found["status"], found["near"]
+    wrong = sum(fault["count"] for fault in found["faults"].values())
+    return (
+        f"{found['models']} models: {status['PROVED']} PROVED, {status['REFUTED']} REFUTED, {status['UNDECIDED']} "
+        f"UNDECIDED, {status['REFUSED']} refused in one line (a zero embedding where epsilon is 0); {near['below']} "
+        f"with a margin of some hundred units of roundoff below 0, {near['above']} above, {near['tied']} tied. Faults "
+        f"of any kind, a wrong verdict, a traceback, a model unfinished, a certificate not accepted among them: {wrong}."
+    )
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the models that are missing; 1 on any fault."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -15,6 +15,7 @@ from flint import ctx
 from benchmarks import certify_hostile
 from benchmarks._every_string import Judged, UndefinedError, judge, slow_differences
 from benchmarks.certify_hostile import (
+    RESULTS,
     TENSORS,
     Answer,
     Hostile,
@@ -25,8 +26,11 @@ from benchmarks.certify_hostile import (
     kept,
     main,
     record,
+    summary,
     totals,
 )
+
+ROOT = Path(__file__).parents[1]
 
 MODELS = 60
 
@@ -207,3 +211,15 @@ def test_a_run_is_gone_on_with_and_a_fault_is_told(tmp_path: Path, monkeypatch: 
     assert [line["number"] for line in whole[1:]] == [0, 1, 2, 3]
     assert kept(out, whole[0]) == whole[1:]
     assert kept(out, {**whole[0], "seed": 9}) == []
+
+
+def test_the_docs_say_what_the_results_say() -> None:
+    """The stored campaign has every model, no fault, and the figures of the docs."""
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    found = totals(rows[1:])
+    assert [row["number"] for row in rows[1:]] == list(range(3000))
+    assert not found["faults"]
+    assert min(found["near"]["below"], found["near"]["above"]) >= 150
+    assert found["near"]["below"] + found["near"]["above"] >= 300
+    docs = " ".join((ROOT / "docs" / "certify.md").read_text().split())
+    assert summary(found) in docs
