@@ -712,7 +712,8 @@ def summary(found: dict[str, Any]) -> str:
         f"{found['models']} models: {status['PROVED']} PROVED, {status['REFUTED']} REFUTED, {status['UNDECIDED']} "
         f"UNDECIDED, {status['REFUSED']} refused in one line (a zero embedding where epsilon is 0); {near['below']} "
         f"with a margin of some hundred units of roundoff below 0, {near['above']} above, {near['tied']} tied. Faults "
-        f"of any kind, a wrong verdict, a traceback, a model unfinished, a certificate not accepted among them: {wrong}."
+        "of any kind, a wrong verdict, a traceback, a model unfinished, a certificate not accepted among them: "
+        f"{wrong}."
     )
 
 
