@@ -1,0 +1,193 @@
+"""The checker on one-layer models at the ends of numbers, and on files whose numbers were edited."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks._small_models import copying_sample, opposed_sample
+from constructions import one_layer_model
+from engine import Encoding, RoPE, Transformer, TransformerConfig, save_weights
+from proofs_check._certificates import RejectedCertificateError, weights_input, write_certificate
+from proofs_check._command_certify import _of_heads, write_outcome
+from proofs_check._one_layer_file import Subject, _metadata, _tensors, save_subject
+from proofs_check.verify import verify_file
+from proofs_check.verify._weights_file import read_weights_file
+from theory import Certified, Radian, Template, Turn, certify_heads, certify_strings, trained_task
+
+NEAR = Template((2,), (3,), (0, 1))
+
+
+def simple(
+    scores: list[float], votes: list[float], encoding: Encoding | None = None, *, pre_norm: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> Transformer:  # fmt: skip
+    """Four tokens; every query scores a key by the key alone (times a cosine, with an encoding), and adds its vote."""
+    config = TransformerConfig(4, 4, 1, 1, 2, 1, 2, "shift", False, pre_norm, False, False, 1.0, norm_epsilon=0.25)
+    model = Transformer(config, encoding or Encoding(), None).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.zero_()
+    model.embedding.weight.copy_(torch.eye(4))
+    attention = model.block(0).attention
+    attention.query.weight[0] = 1.0
+    attention.key.weight[0] = torch.tensor(scores, dtype=torch.float64)
+    attention.value.weight[0] = torch.tensor(votes, dtype=torch.float64)
+    attention.output.weight[0, 0] = model.readout.weight[0, 0] = 1.0
+    if pre_norm:
+        model.block(0).norm.weight.fill_(1.0)
+    return model.to(dtype)
+
+
+def claimed(folder: Path, model: Transformer, template: Template, length: int, fails: int | None = None) -> str:
+    """The statement of a claim; RejectedCertificateError if it is none."""
+    inputs = weights_input("w.safetensors", save_subject(folder / "w.safetensors", model, template))
+    claim = {"criterion": "argmax", "copies_up_to": length, "fails_at": fails}
+    verdict = write_certificate(folder / "c.json", "one-layer-copies", inputs, {"thresholds": []}, claim)
+    return str(verdict.statement)
+
+
+def decided(model: Transformer, template: Template, length: int) -> Certified:
+    return certify_strings(one_layer_model(model, template), length)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_dtype_is_read_exactly(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = simple([0.1, -0.3, -2.0, -3.0], [1.0, -1.0, 0.3, 0.1], dtype=dtype)
+    inputs = weights_input("w.safetensors", save_subject(tmp_path / "w.safetensors", model, NEAR))
+    stored = read_weights_file(tmp_path, inputs["weights"]).matrices["key"]
+    assert [stored.rows[0].get(j, 0.0) for j in range(4)] == model.block(0).attention.key.weight[0].double().tolist()
+    assert claimed(tmp_path, model, NEAR, 0)
+
+
+@pytest.mark.parametrize("size", [1000.0, 10_000.0])
+def test_scores_in_the_thousands_are_checked_in_balls(size: float, tmp_path: Path) -> None:
+    """Both data tokens far below A and B, whose votes are nearly nothing: no integer of 128 bits sees them."""
+    model = simple([-size, -size, 0.0, -size / 2], [1.0, -1.0, 0.0, 0.0])
+    found = decided(model, NEAR, 1)
+    assert found.status == "PROVED"
+    assert found.balls
+    assert found.worst.difference < Fraction(1, 2**1000)
+    assert "from 1 to 1" in claimed(tmp_path, model, NEAR, 1)
+    longer = decided(model, NEAR, 2)
+    assert longer.status == "REFUTED"
+    assert claimed(tmp_path, model, NEAR, longer.proved_to, longer.fails_at)
+    with pytest.raises(RejectedCertificateError):
+        claimed(tmp_path, model, NEAR, 2)
+    worse = simple([-size, -size, 0.0, -size / 2], [1.0, -1.0, 0.0, -1.0])
+    with pytest.raises(RejectedCertificateError):
+        claimed(tmp_path, worse, NEAR, 1)
+
+
+def test_enormous_frequencies_are_reduced(tmp_path: Path) -> None:
+    """10^45 radians, and the same angle less its whole turns to 200 digits, decide alike; half a turn more does not."""
+    for frequency in (Radian(Fraction(10) ** 45), Radian(Fraction(10) ** 45 + 1), Turn(Fraction(10**45 * 2 + 1, 4))):
+        model = simple([2.0, 2.0, 0.5, 0.5], [1.0, -1.0, 0.2, -0.1], RoPE((frequency,)))
+        found = decided(model, NEAR, 3)
+        assert found.status != "UNDECIDED"
+        assert claimed(tmp_path, model, NEAR, found.proved_to, found.fails_at)
+        with pytest.raises(RejectedCertificateError):
+            claimed(tmp_path, model, NEAR, found.proved_to + 1)
+
+
+def edited_metadata(folder: Path, model: Transformer, change: Callable[[dict[str, Any]], Any]) -> str | None:
+    """Why a claim about a file with other metadata is rejected, or None; the file's hash is its own."""
+    metadata = _metadata(model, NEAR)
+    change(metadata)
+    digest = save_weights(folder / "w.safetensors", _tensors(model), metadata)
+    claim = {"criterion": "argmax", "copies_up_to": 1, "fails_at": None}
+    document = {"schema": 1, "kind": "one-layer-copies", "inputs": weights_input("w.safetensors", digest)}
+    (folder / "c.json").write_text(json.dumps({**document, "evidence": {"thresholds": []}, "claim": claim}))
+    return verify_file(folder / "c.json").reason
+
+
+def test_epsilon_and_layout_stand_in_the_file_and_count(tmp_path: Path) -> None:
+    """With epsilon 1/4 the score of B is small enough; with an epsilon of 0 all vectors are twice as long."""
+    model = simple([0.0, 0.0, -2.0, 1.0], [1.0, -1.0, 0.0, -0.05], pre_norm=True)
+    assert decided(model, NEAR, 1).status == "PROVED"
+
+    def old(epsilon: str) -> Callable[[dict[str, Any]], Any]:
+        def change(metadata: dict[str, Any]) -> None:
+            for name in ("attention_epsilon", "final_epsilon", "sub_norm_epsilon", "rotary_layout"):
+                del metadata[name]
+            metadata["epsilon"] = epsilon
+
+        return change
+
+    assert edited_metadata(tmp_path, model, lambda m: None) is None
+    assert edited_metadata(tmp_path, model, old("1/4")) is None
+    for epsilon in ("0", "1/1000000"):
+        assert "certainly copied" in str(edited_metadata(tmp_path, model, old(epsilon)))
+        assert "certainly copied" in str(
+            edited_metadata(tmp_path, model, lambda m, e=epsilon: m.__setitem__("attention_epsilon", e))
+        )
+    for name, value, reason in (
+        ("rotary_layout", "half-split", "rotary_layout"),
+        ("attention_epsilon", None, "do not belong together"),
+        ("attention_epsilon", "-1", "negative"),
+        ("final_epsilon", "1", "do not belong together"),
+        ("sub_norm_epsilon", "1", "not 0"),
+        ("epsilon", "1/4", "unknown field"),
+    ):
+        assert reason in str(edited_metadata(tmp_path, model, lambda m, n=name, v=value: m.__setitem__(n, v)))
+
+
+def test_a_zero_vector_without_epsilon_is_rejected_where_it_is_used(tmp_path: Path) -> None:
+    model = simple([0.0, 0.0, -2.0, -1.0], [1.0, -1.0, 0.0, 0.0], pre_norm=True)
+    model.embedding.weight[2] = 0.0
+    assert "token 2" in str(edited_metadata(tmp_path, model, lambda m: m.__setitem__("attention_epsilon", "0")))
+
+    def elsewhere(metadata: dict[str, Any]) -> None:
+        metadata |= {"attention_epsilon": "0", "prefix": [3]}
+
+    assert "token 2" not in str(edited_metadata(tmp_path, model, elsewhere))
+
+
+@pytest.mark.parametrize("exponent", [0, -300, 300])
+def test_leaves_have_a_unit(exponent: int, tmp_path: Path) -> None:
+    """Votes of any size: the proof by branching is accepted in its own unit, and in no larger one."""
+    sample = opposed_sample(2 * 10**5 + 5)
+    if sample.model.config.residual or sample.model.config.final_norm:
+        exponent = 0
+    sample.model.readout.weight.mul_(2.0**exponent)
+    outcome = _of_heads(certify_heads(one_layer_model(sample.model, sample.template), 4))
+    assert outcome.status == "PROVED"
+    subject = Subject(sample.model, trained_task(), sample.template, "m")
+    written = write_outcome(tmp_path, subject, outcome, 4, "argmax")
+    assert written is not None
+    path = tmp_path / written["file"]
+    document = json.loads(path.read_text())
+    assert document["kind"] == "one-layer-branching"
+    unit = int(document["evidence"]["unit"])
+    for other, accepted in ((unit, True), (unit + 8, False), (unit - 8, False), (10**9, False), ("x", False)):
+        document["evidence"]["unit"] = other
+        path.write_text(json.dumps(document))
+        assert verify_file(path).accepted is accepted, other
+
+
+def test_a_long_string_is_named_by_its_digest(tmp_path: Path) -> None:
+    """Two counterexamples with the same beginning and as many runs have different statements."""
+    model = simple([0.0, 0.0, -9.0, -9.0], [1.0, -1.0, -9e5, -9e5])
+    inputs = weights_input("w.safetensors", save_subject(tmp_path / "w.safetensors", model, NEAR))
+    statements = set()
+    for runs in ([70, 50, 1], [70, 49, 2]):
+        claim = {"first_symbol": 0, "runs": runs, "step": 1, "competitor": 1}
+        verdict = write_certificate(tmp_path / "x.json", "one-layer-counterexample", inputs, {}, claim)
+        statements.add(verdict.statement)
+    assert len(statements) == 2
+
+
+def test_the_verdicts_of_samples_are_accepted_at_both_ends(tmp_path: Path) -> None:
+    seen = 0
+    for seed in range(12):
+        sample = copying_sample(seed, noise=0.05)
+        found = decided(sample.model, sample.template, 30)
+        assert claimed(tmp_path, sample.model, sample.template, found.proved_to, found.fails_at)
+        if found.fails_at is not None:
+            seen += 1
+            with pytest.raises(RejectedCertificateError):
+                claimed(tmp_path, sample.model, sample.template, found.fails_at)
+    assert seen > 3
