@@ -22,6 +22,9 @@ ENCODINGS = ("rope", "nope", "alibi", "rnope", "rope2d", "hrope", "auto2d")
 #: As in GPT-2. With embeddings of size 1, or matrices of size 1/sqrt(width), 2D-RoPE learns slowly or not at all.
 WEIGHT_DEVIATION = 0.02
 
+#: Larger models are refused: 16 GB in float32.
+MOST_PARAMETERS = 4 * 10**9
+
 #: The encodings that take two kinds of layers in turn, beginning with the first.
 _ALTERNATING = {"rnope": ("rope", "nope"), "hrope": ("rope", "rope2d")}
 
@@ -93,6 +96,8 @@ class ModelConfig:
                     self.model_width,
                     f"a multiple of {unit} for each of {heads} heads ({kind})",
                 )
+        if self.parameters > MOST_PARAMETERS:
+            raise InputError("layers", self.layers, f"such that the model has at most {MOST_PARAMETERS:,} parameters")
         if not 0 <= self.norm_epsilon < inf:
             raise InputError("norm_epsilon", self.norm_epsilon, "a finite number >= 0")
         if self.rotary_layout != "interleaved":
@@ -101,6 +106,12 @@ class ModelConfig:
             object.__setattr__(self, "score_scale", ())
         if len(self.score_scale) not in (0, self.layers) or not all(map(isfinite, self.score_scale)):
             raise InputError("score_scale", self.score_scale, f"a finite number for each of the {self.layers} layers")
+
+    @property
+    def parameters(self) -> int:
+        """About the number of weights: matrices only."""
+        layer = 4 * self.model_width**2 + 2 * self.model_width * self.mlp_width
+        return self.layers * layer + 2 * self.vocabulary_size * self.model_width
 
     @property
     def _usual_scales(self) -> tuple[float, ...]:

@@ -216,6 +216,8 @@ def test_an_epsilon_that_is_not_stored_is_refused() -> None:
         epsilon_of(nn.RMSNorm(3))
     with pytest.raises(InputError, match="norm_epsilon"):
         ModelConfig("nope", norm_epsilon=float("nan"))
+    with pytest.raises(InputError, match=r"at most 4,000,000,000 parameters"):
+        ModelConfig("nope", layers=10**6)
     with pytest.raises(InputError, match="rotary_layout"):
         ModelConfig("nope", rotary_layout="half-split")
 
