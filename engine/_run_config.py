@@ -10,7 +10,7 @@ from engine._data import CopySource, Source
 from engine._list_conversion import ListSource
 from engine._model import ModelConfig, build_model
 from engine._transformer import Transformer
-from theory import InputError, require_at_least
+from theory import InputError, require_at_least, require_room
 
 #: Longest string at the start of a curriculum.
 CURRICULUM_START = 10
@@ -142,6 +142,10 @@ class RunConfig:
     model: ModelConfig
     data: DataConfig
     training: TrainingConfig
+
+    def __post_init__(self) -> None:
+        """InputError for batches of more symbols than are held, before a directory is made for the run."""
+        require_room("max_length", self.data.max_length, self.training.batch_size)
 
     @property
     def encoding(self) -> str:

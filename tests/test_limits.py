@@ -285,6 +285,11 @@ def test_what_no_precision_decides_is_one_line_and_undecided(
     [
         (("minimize", "--M", "2", "--L", "3", "--d", "8", "--limit", "1000000000"), "limit = 1000000000"),
         (("check", "--rho", "20000", "--draws", "1000000"), "draws = 1000000"),
+        (
+            ("train", "--preset", "laptop", "--encoding", "rope2d", "--max-length", "1000000000"),
+            "max_length = 1000000000",
+        ),
+        (("train", "--preset", "laptop", "--encoding", "rope2d", "--layers", "1000000"), "layers = 1000000"),
     ],
 )
 def test_limits_are_looked_at_before_the_work(

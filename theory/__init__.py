@@ -50,6 +50,7 @@ from theory._copy_task import Strings as Strings
 from theory._copy_task import Tokens as Tokens
 from theory._copy_task import all_strings as all_strings
 from theory._copy_task import grid_positions as grid_positions
+from theory._copy_task import require_room as require_room
 from theory._copy_task import sample_strings as sample_strings
 from theory._copy_task import shift_positions as shift_positions
 from theory._copy_task import single_flip_strings as single_flip_strings
