@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from errno import EDQUOT, ENOSPC
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path
@@ -17,7 +18,7 @@ from jaxtyping import Int64
 
 from constructions import Replay, one_layer_model
 from constructions.one_layer import replay_error, replay_step
-from engine import tensors_digest
+from engine import make_directory, tensors_digest
 from proofs_check._certificates import weights_input, write_certificate
 from proofs_check._command_parts import json_option, print_json, progress_to
 from proofs_check._one_layer_file import Subject, load_subject, save_subject
@@ -127,8 +128,7 @@ def certify_command(
         "find_limit": find_limit, "cap": cap if find_limit else None,
     }  # fmt: skip
     names = tuple(f"{subject.name}-{part}" for part in ("copies.json", "counterexample.json", "weights.safetensors"))
-    if out is not None:
-        require_own(out, "certify", settings, names)
+    made = out is not None and _made(out, settings, names)
     start = time.perf_counter()
     with progress_to("query tokens", 0) as advance:
         done = 0
@@ -138,8 +138,13 @@ def certify_command(
             done += 1
             advance(done)
 
-        model = one_layer_model(subject.model, subject.template)
-        outcome = decide(subject, model, max_length, criterion, cap if find_limit else None, tick)
+        try:
+            model = one_layer_model(subject.model, subject.template)
+            outcome = decide(subject, model, max_length, criterion, cap if find_limit else None, tick)
+        except InputError:
+            if made and out is not None:
+                out.rmdir()
+            raise
     seconds = time.perf_counter() - start
     if not as_json:
         # Before anything is saved: a full disk must not cost the verdict.
@@ -158,6 +163,24 @@ def certify_command(
     if failed is not None:
         raise failed
     ctx.exit(3 if outcome.status == "UNDECIDED" else 0)
+
+
+def _made(out: Path, settings: dict[str, Any], names: tuple[str, ...]) -> bool:
+    """Make the directory for what will be saved, before the work; was it not there before?
+
+    A full disk is no reason yet: the verdict is told first.
+
+    Raises:
+        InputError: it holds results of other settings, or is none and cannot be one.
+    """
+    require_own(out, "certify", settings, names)
+    there = out.exists()
+    try:
+        make_directory(out, "--out")
+    except InputError as error:
+        if getattr(error.__cause__, "errno", None) not in (ENOSPC, EDQUOT):
+            raise
+    return not there and out.exists()
 
 
 def decide(

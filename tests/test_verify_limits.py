@@ -20,7 +20,7 @@ from proofs_check.verify._two_layer_form import read_form
 from proofs_check.verify._two_layer_model import read_two_layer_model
 from theory import GridFrequencies, Turn, draw_grid_frequencies
 
-LIMIT = "undecided: the check takes more work than the limit of about a minute"
+LIMIT = "undecided: the check takes more work than its limit"
 
 Document = dict[str, Any]
 
