@@ -10,13 +10,14 @@ Devices and processes are Lightning Fabric's (extra `train`); it is imported whe
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
@@ -104,7 +105,17 @@ def train(
         fabric.barrier()
         if not run.finished:
             _train(_Trainer(fabric, config), run, config.document(), checkpoint_every, tick if first else _silent, warn)
+        # Left open, connections break when the first process ends, and another one may be aborted for it.
+        atexit.register(_leave_group)
     return first
+
+
+def _leave_group() -> None:
+    """Leave the group of processes, if there is one, once all of them have come to their end."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        with suppress(RuntimeError):
+            torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def _silent(steps: int) -> None:
