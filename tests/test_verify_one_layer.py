@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from flint import arb
 
 from benchmarks._small_models import copying_sample, opposed_sample
 from constructions import one_layer_model
@@ -16,6 +17,7 @@ from proofs_check._certificates import RejectedCertificateError, weights_input, 
 from proofs_check._command_certify import _of_heads, write_outcome
 from proofs_check._one_layer_file import Subject, _metadata, _tensors, save_subject
 from proofs_check.verify import verify_file
+from proofs_check.verify._one_layer_copies import Undecided, _BallTable
 from proofs_check.verify._weights_file import read_weights_file
 from theory import Certified, Radian, Template, Turn, certify_heads, certify_strings, trained_task
 
@@ -80,6 +82,24 @@ def test_scores_in_the_thousands_are_checked_in_balls(size: float, tmp_path: Pat
     worse = simple([-size, -size, 0.0, -size / 2], [1.0, -1.0, 0.0, -1.0])
     with pytest.raises(RejectedCertificateError):
         claimed(tmp_path, worse, NEAR, 1)
+
+
+@pytest.mark.parametrize(("query", "key"), [(1e200, 1e200), (-1e200, 1e200), (1e155, 1e155), (1e150, 1e150)])
+def test_scores_that_no_float_holds_make_no_weight_zero(query: float, key: float, tmp_path: Path) -> None:
+    """A and B have no vote, so that every string of length 1 is right, whatever the weights: none fails."""
+    model = simple([key, key, -key, -key], [1.0, -1.0, 0.0, 0.0])
+    model.block(0).attention.query.weight[0] = query
+    with pytest.raises(RejectedCertificateError, match="not certain"):
+        claimed(tmp_path, model, NEAR, 0, 1)
+    if query > 0:
+        assert claimed(tmp_path, model, NEAR, 1)
+
+
+@pytest.mark.parametrize("shift", [arb("-inf"), arb("inf"), arb("nan")])
+def test_a_weight_that_is_no_exponential_is_not_used(shift: arb) -> None:
+    """The guard by itself, whatever made the shift what it is."""
+    with pytest.raises(Undecided):
+        _BallTable.__new__(_BallTable)._integers([arb(0), arb(1)], shift)
 
 
 def test_enormous_frequencies_are_reduced(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from math import isqrt
+from math import isfinite, isqrt
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -553,9 +553,10 @@ class _WeightTable:
                 (x, row): scores[x][1][low - scores[x][0] :][: high - low + 1]
                 for (x, row), (low, high) in spans.items()
             }
-            # Where floats do not hold the scores the weights come out wide, and are not used.
-            tops = (float(heights[place].mid()) + max(map(_middle, along)) for place, along in seen.items())
-            top, self.slack = arb(max(tops)), 2
+            top, self.slack = _highest([heights[place] + _highest(along) for place, along in seen.items()]), 2
+            # exp of minus infinity is 0 exactly, which no weight is.
+            if not top.is_finite():
+                raise Undecided("undecided: scores are not finite")
             for place, along in seen.items():
                 self._columns[place] = self._integers(along, heights[place] - top)
 
@@ -582,7 +583,11 @@ class _BallTable(_WeightTable):
     """exp(score) as balls, up to a common factor."""
 
     def _integers(self, scores: list[arb], shift: arb) -> Any:
-        return [(score + shift).exp() for score in scores]
+        weights = [(score + shift).exp() for score in scores]
+        # Every weight is above 0: one that certainly is not would make a tie, or a failure, of nothing.
+        if any(weight <= 0 or not weight.is_finite() for weight in weights):
+            raise Undecided("undecided: scores are too large for balls")
+        return weights
 
 
 def _largest(values: list[arb]) -> arb:
@@ -590,6 +595,17 @@ def _largest(values: list[arb]) -> arb:
     for value in values:
         result = result.max(value)
     return result
+
+
+def _highest(scores: list[arb]) -> arb:
+    """A number about as large as the largest middle, exact; the sign of N does not depend on which."""
+    best = max(scores, key=_middle)
+    if not isfinite(_middle(best)):
+        # Floats do not hold the scores: middles are compared as they are.
+        for score in scores:
+            if not score.mid() <= best.mid():
+                best = score
+    return best.mid()
 
 
 def _middle(score: arb) -> float:
