@@ -103,9 +103,16 @@ def train(
     first: bool = fabric.is_global_zero
     with run.claimed(config.document()) if first else nullcontext():
         fabric.barrier()
-        if not run.finished:
-            _train(_Trainer(fabric, config), run, config.document(), checkpoint_every, tick if first else _silent, warn)
-        # Left open, connections break when the first process ends, and another one may be aborted for it.
+        # Left open, connections break when the first process ends, and another one may be aborted for it. After any
+        # other error the group stays as it is: the other processes may be elsewhere, and would wait for each other.
+        try:
+            if not run.finished:
+                trainer = _Trainer(fabric, config)
+                _train(trainer, run, config.document(), checkpoint_every, tick if first else _silent, warn)
+        except Interrupted:
+            # All processes are, after the same step.
+            atexit.register(_leave_group)
+            raise
         atexit.register(_leave_group)
     return first
 

@@ -22,7 +22,7 @@ from engine import (
     load_weights,
     save_weights,
 )
-from theory import BasePower, CopyTask, Frequency, InputError, Radian, Template, Turn, exact_middle
+from theory import CopyTask, Frequency, InputError, Template, exact_middle
 
 CONSTRUCTION = "one-layer"
 
@@ -128,21 +128,11 @@ def _metadata(model: Transformer, template: Template) -> dict[str, Any]:
         "final_epsilon": _epsilon(model.norm),
         "sub_norm_epsilon": "0" if config.sub_norm else None,
         "rotary_layout": "interleaved",
-        "row": [_spelled(frequency) for frequency in row],
-        "column": [_spelled(frequency) for frequency in column],
+        "row": [frequency.spelled() for frequency in row],
+        "column": [frequency.spelled() for frequency in column],
     }
 
 
 def _epsilon(norm: nn.Module) -> str | None:
     """The epsilon that a norm is stored with, exact; None where there is no norm."""
     return str(exact_middle(epsilon_of(norm))) if isinstance(norm, nn.RMSNorm) else None
-
-
-def _spelled(frequency: Frequency) -> dict[str, str]:
-    if isinstance(frequency, Turn):
-        return {"turn": str(frequency.value)}
-    if isinstance(frequency, Radian):
-        return {"radian": str(frequency.value)}
-    if isinstance(frequency, BasePower):
-        return {"base": str(frequency.base), "exponent": str(frequency.exponent)}
-    raise InputError("frequency", frequency, "in turns, radians or a power of a base")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from engine import (
 )
 from engine._accuracy import count_exact
 from engine._run_directory import save_digested
+from engine._training import _leave_group
 from theory import InputError
 
 CPU = Devices("cpu")
@@ -268,6 +270,26 @@ def test_a_checkpoint_of_another_model_is_refused_and_left_untouched(interrupted
     with pytest.raises(InputError, match="a checkpoint of this configuration"):
         train(tiny(6), RunDirectory(interrupted), devices=CPU)
     assert contents(interrupted) == before
+
+
+@pytest.mark.parametrize(
+    ("ends", "left"), [(None, True), (Interrupted(3, signal.SIGINT), True), (RuntimeError("one process alone"), False)]
+)
+def test_processes_leave_their_group_together(
+    ends: BaseException | None, left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At their end and when interrupted, as all are; not where one fails, whose others would be waited for."""
+    registered: list[object] = []
+
+    def trained(*arguments: object) -> None:
+        if ends is not None:
+            raise ends
+
+    monkeypatch.setattr("engine._training._train", trained)
+    monkeypatch.setattr("engine._training.atexit.register", registered.append)
+    with pytest.raises(type(ends)) if ends is not None else nullcontext():
+        train(tiny(6), RunDirectory(tmp_path / "run"), devices=CPU)
+    assert (_leave_group in registered) is left
 
 
 def test_an_interrupted_run_is_no_finished_one(interrupted: Path) -> None:

@@ -17,8 +17,11 @@ from proofs_check._certificates import RejectedCertificateError, weights_input, 
 from proofs_check._command_certify import _of_heads, write_outcome
 from proofs_check._one_layer_file import Subject, _metadata, _tensors, save_subject
 from proofs_check.verify import verify_file
-from proofs_check.verify._one_layer_copies import Undecided, _BallTable
+from proofs_check.verify._document import Rejected
+from proofs_check.verify._one_layer import read_one_layer
+from proofs_check.verify._one_layer_copies import Checker, Undecided, _BallTable
 from proofs_check.verify._weights_file import read_weights_file
+from proofs_check.verify._work import limited
 from theory import Certified, Radian, Template, Turn, certify_heads, certify_strings, trained_task
 
 NEAR = Template((2,), (3,), (0, 1))
@@ -111,6 +114,139 @@ def test_enormous_frequencies_are_reduced(tmp_path: Path) -> None:
         assert claimed(tmp_path, model, NEAR, found.proved_to, found.fails_at)
         with pytest.raises(RejectedCertificateError):
             claimed(tmp_path, model, NEAR, found.proved_to + 1)
+
+
+def test_thresholds_that_add_up_to_nothing_are_exact(tmp_path: Path) -> None:
+    """1/3 and -1/3 in two heads: their balls leave the sign open, and their sum is 0."""
+    sample = opposed_sample(2 * 10**5 + 5)
+    assert not sample.model.config.residual
+    inputs = weights_input("w.safetensors", save_subject(tmp_path / "w.safetensors", sample.model, sample.template))
+    model = read_one_layer(tmp_path, inputs)
+    for other, enough in (("-1/3", True), ("-0." + "3" * 200, True), ("-0." + "3" * 199 + "4", False)):
+        heads = [Fraction(1, 3), Fraction(other)]
+        checker = Checker(model, dict.fromkeys(Checker(model, {}).cases, heads))
+        if enough:
+            checker._require_thresholds("argmax")
+        else:
+            with pytest.raises(Rejected, match="add up"):
+                checker._require_thresholds("argmax")
+
+
+def test_a_raised_threshold_is_not_exceeded(tmp_path: Path) -> None:
+    sample = copying_sample(3, noise=0.0, heads=2, least=1.6, most=3.5)
+    outcome = _of_heads(certify_heads(one_layer_model(sample.model, sample.template), 6))
+    assert outcome.bounded_to == 6
+    written = write_outcome(tmp_path, Subject(sample.model, trained_task(), sample.template, "m"), outcome, 6, "argmax")
+    assert written is not None
+    path = tmp_path / written["file"]
+    document = json.loads(path.read_text())
+    for threshold in document["evidence"]["thresholds"]:
+        kept = threshold["heads"]
+        for number in range(2):
+            threshold["heads"] = [str(Fraction(value) + (i == number)) for i, value in enumerate(kept)]
+            path.write_text(json.dumps(document))
+            assert "certainly copied" in str(verify_file(path).reason)
+        threshold["heads"] = kept
+    path.write_text(json.dumps(document))
+    assert verify_file(path).accepted
+
+
+def test_more_is_claimed_than_holds(tmp_path: Path) -> None:
+    """A proof of two heads by branching: with a moved weight or a raised leaf it is none."""
+    sample = opposed_sample(2 * 10**5 + 5)
+    outcome = _of_heads(certify_heads(one_layer_model(sample.model, sample.template), 4))
+    subject = Subject(sample.model, trained_task(), sample.template, "m")
+    written = write_outcome(tmp_path, subject, outcome, 4, "argmax")
+    assert written is not None
+    path, original = tmp_path / written["file"], (tmp_path / written["file"]).read_text()
+
+    def reason(change: Callable[[dict[str, Any]], None]) -> str | None:
+        document = json.loads(original)
+        change(document)
+        path.write_text(json.dumps(document))
+        return verify_file(path).reason
+
+    def raised_leaf(document: dict[str, Any]) -> None:
+        leaf = next(node for trees in document["evidence"]["trees"] for tree in trees for node in tree if node)
+        leaf[0] = str(int(leaf[0]) + 2**40)
+
+    def moved_weight(document: dict[str, Any]) -> None:
+        weights = tmp_path / document["inputs"]["weights"]["file"]
+        sample.model.block(0).attention.output.weight.neg_()
+        digest = save_subject(weights, sample.model, sample.template)
+        document["inputs"] = weights_input(weights.name, digest)
+
+    assert reason(lambda document: None) is None
+    assert "does not bound all its strings" in str(reason(raised_leaf))
+    assert reason(moved_weight) is not None
+    assert "SHA-256" in str(reason(lambda document: None))
+
+
+@pytest.mark.parametrize("exponent", [-600, 0, 600])
+def test_two_thousand_tokens_before_the_string_at_any_size(exponent: int, tmp_path: Path) -> None:
+    """All scores 0: the right token votes for its symbol with 1, A's with 1000 (w - 1/2) for symbol 0 together."""
+    template = Template((2, 4) * 1000, (3,), (0, 1))
+    config = TransformerConfig(5, 5, 1, 1, 2, 1, 2, "shift", False, False, False, False, 1.0)
+    model = Transformer(config, Encoding(), None).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.zero_()
+    model.embedding.weight.copy_(torch.eye(5))
+    attention = model.block(0).attention
+    attention.output.weight[0, 0] = 1.0
+    model.readout.weight[:, 0] = torch.tensor([1.0, -1.0])
+    for number, wrong in enumerate((0.498, 0.4995, 0.5, 0.5015)):
+        attention.value.weight[0] = torch.tensor([1.0, -1.0, wrong, 0.0, -0.5], dtype=torch.float64)
+        right = abs(1000 * (Fraction(wrong) - Fraction(1, 2))) < 1
+        assert right is (number in (1, 2))
+        attention.value.weight.mul_(2.0**exponent)
+        if right:
+            assert claimed(tmp_path, model, template, 1)
+            with pytest.raises(RejectedCertificateError):
+                claimed(tmp_path, model, template, 0, 1)
+        else:
+            assert claimed(tmp_path, model, template, 0, 1)
+            with pytest.raises(RejectedCertificateError):
+                claimed(tmp_path, model, template, 1)
+
+
+def test_tokens_outside_the_prompt_cost_nothing(tmp_path: Path) -> None:
+    """A vocabulary of 2^14 with as many outputs: all logits of all tokens would be 2^28 balls."""
+    size = 2**14
+    shapes = {"embedding": (size, 1), "query": (2, 1), "key": (2, 1), "value": (1, 1), "output": (1, 1)}
+    shapes["readout"] = (size, 1)
+    tensors = {name: torch.ones(shape, dtype=torch.float64) for name, shape in shapes.items()}
+    metadata = _metadata(simple([0.0] * 4, [0.0] * 4), NEAR) | {"head_width": 2, "outputs": size, "residual": False}
+    inputs = weights_input("w.safetensors", save_weights(tmp_path / "w.safetensors", tensors, metadata))
+    with limited(10**6):
+        model = read_one_layer(tmp_path, inputs)
+    assert sorted(model.heads[0][1]) == [0, 1, 2, 3]
+    wide = metadata | {"prefix": list(range(2, 2**11 + 2))}
+    inputs = weights_input("w.safetensors", save_weights(tmp_path / "w.safetensors", tensors, wide))
+    with pytest.raises(Rejected, match="the tables of this model"):
+        read_one_layer(tmp_path, inputs)
+
+
+def test_rows_of_many_entries_and_of_few_are_read_alike(tmp_path: Path) -> None:
+    """Kept sparse or dense, what is read is what was stored."""
+    full = torch.arange(-40, 40, dtype=torch.float64).reshape(2, 40)
+    sparse = torch.zeros(2, 40, dtype=torch.float64)
+    sparse[1, 7] = -0.5
+    digest = save_weights(tmp_path / "w.safetensors", {"full": full, "sparse": sparse}, {})
+    matrices = read_weights_file(tmp_path, weights_input("w.safetensors", digest)["weights"]).matrices
+    for name, stored in (("full", full), ("sparse", sparse)):
+        rows = matrices[name].rows
+        assert [[row.get(j, 0.0) for j in range(40)] for row in rows] == stored.tolist()
+        assert [dict(row) for row in rows] == [{j: x for j, x in enumerate(row) if x} for row in stored.tolist()]
+        assert [len(row) for row in rows] == [int((row != 0).sum()) for row in stored]
+        assert [7 in row for row in rows] == [bool(row[7]) for row in stored]
+
+
+def test_frequencies_of_any_length_are_written(tmp_path: Path) -> None:
+    """5000 digits, more than Python writes of an integer."""
+    frequency = Radian(Fraction(10) ** 4999 + Fraction(1, 3))
+    model = simple([2.0, 2.0, 0.5, 0.5], [1.0, -1.0, 0.2, -0.1], RoPE((frequency,)))
+    found = decided(model, NEAR, 2)
+    assert claimed(tmp_path, model, NEAR, found.proved_to, found.fails_at)
 
 
 def edited_metadata(folder: Path, model: Transformer, change: Callable[[dict[str, Any]], Any]) -> str | None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from theory._balls import VacuousBallError, ball, integer_floor, working_precision
 from theory._errors import InputError, parse_rational, require_at_least, require_pair_dimension
@@ -44,6 +44,10 @@ class Turn:
         """Is the angle at this distance exactly a whole number of turns?"""
         return (self.value * distance).denominator == 1
 
+    def spelled(self) -> dict[str, str]:
+        """How files write it, exact."""
+        return {"turn": rational_text(self.value)}
+
 
 @dataclass(frozen=True)
 class Radian:
@@ -58,6 +62,10 @@ class Radian:
     def whole_turns(self, distance: int) -> bool:
         """Is the angle at this distance exactly a whole number of turns?"""
         return self.value == 0 or distance == 0
+
+    def spelled(self) -> dict[str, str]:
+        """How files write it, exact."""
+        return {"radian": rational_text(self.value)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,15 @@ class BasePower:
     def whole_turns(self, distance: int) -> bool:
         """Is the angle at this distance exactly a whole number of turns? Never: pi is transcendental."""
         return distance == 0
+
+    def spelled(self) -> dict[str, str]:
+        """How files write it, exact."""
+        return {"base": rational_text(self.base), "exponent": rational_text(self.exponent)}
+
+
+def rational_text(value: Fraction) -> str:
+    """The number as `p` or `p/q` in full; `str` refuses more than 4300 digits."""
+    return str(fmpq(value.numerator, value.denominator))
 
 
 def _modulo_one(turns: Callable[[], arb]) -> arb:
@@ -257,12 +274,9 @@ def grid_frequencies_document(frequencies: GridFrequencies) -> dict[str, Any]:
         base = frequencies.row[0]
         width = 4 * len(frequencies.row)
         if isinstance(base, BasePower) and base_grid_frequencies(base.base, width) == frequencies:
-            return {"base": str(base.base), "d": width}
+            return {"base": rational_text(base.base), "d": width}
     for unit, kind in (("turn", Turn), ("radian", Radian)):
         if all(isinstance(frequency, kind) for frequency in every):
-            return {"unit": unit, "row": _spell(frequencies.row), "column": _spell(frequencies.column)}
+            row, column = ([f.spelled()[unit] for f in axis] for axis in (frequencies.row, frequencies.column))
+            return {"unit": unit, "row": row, "column": column}
     raise InputError("frequencies", "mixed units", "one unit for both axes")
-
-
-def _spell(values: Sequence[Frequency]) -> list[str]:
-    return [str(value.value) for value in values if not isinstance(value, BasePower)]

@@ -37,6 +37,11 @@ def total(values: Iterable[arb]) -> arb:
     return result
 
 
+def exact_sum(values: Iterable[Fraction]) -> fmpq:
+    """Sum of rationals, exact. Cost: of the size of the product of all denominators."""
+    return sum((fmpq(*value.as_integer_ratio()) for value in values), fmpq(0))
+
+
 def floor_of_exact(value: arb) -> int:
     """Floor of a ball of radius 0, such as a midpoint or an end point.
 

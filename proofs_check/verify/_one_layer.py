@@ -15,7 +15,7 @@ final gain, if any.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,9 @@ _NORMS = ("attention_epsilon", "final_epsilon", "sub_norm_epsilon", "rotary_layo
 _OLD_NORMS = ("epsilon",)
 
 _LARGEST_SIZE, _MOST_TOKENS, _MOST_HEADS = 2**20, 4096, 64
+
+#: Most balls that the tables of a model hold together: each takes some hundred bytes.
+MOST_BALLS = 2**24
 
 Row = list[arb]
 
@@ -94,12 +97,38 @@ class Wave:
 class FinalNorm:
     """The factor `1/sqrt(|z|^2/width + epsilon)`; z the mean, by attention, of one vector for each token.
 
-    `gram` holds their inner products, by query token; what the query token adds is in each of them.
+    `vectors` holds them by query token and token; what the query token adds is in each of them.
     """
 
     width: int
     epsilon: arb
-    gram: dict[int, dict[tuple[int, int], arb]]
+    vectors: dict[int, dict[int, Row]]
+    _grams: dict[int, dict[tuple[int, int], arb]] = field(default_factory=dict, init=False, repr=False)
+
+    def factor(self, query: int, shares: dict[int, arb]) -> arb:
+        """The factor where each token has that share of the attention."""
+        vectors = self.vectors[query]
+        mean = [total(shares[x] * vectors[x][j] for x in shares) for j in range(self.width)]
+        return (_square(mean) / self.width + self.epsilon).rsqrt()
+
+    def gram(self, query: int) -> dict[tuple[int, int], arb]:
+        """Inner products of the vectors, by pairs of tokens.
+
+        Raises:
+            Rejected: they are too many.
+        """
+        vectors = self.vectors[query]
+        if query not in self._grams:
+            if len(vectors) ** 2 > MOST_BALLS // 4:
+                raise Rejected("undecided: the prompt has too many different tokens for the norm of their means")
+            spend(len(vectors) ** 2 * self.width)
+            with working_precision(MODEL_BITS):
+                self._grams[query] = {
+                    (x, y): total(a * b for a, b in zip(left, right, strict=True))
+                    for x, left in vectors.items()
+                    for y, right in vectors.items()
+                }
+        return self._grams[query]
 
 
 @dataclass(frozen=True)
@@ -185,8 +214,9 @@ class _Reading:
         if self.slopes and len(self.slopes) != self.heads:
             raise Rejected("metadata.slopes has not one entry for each head")
         self._require_shapes()
-        self.tokens = {token for name in ("prefix", "infix", "data") for token in self._tokens(name)}
-        self.embedding = self._matrix("embedding")
+        self.tokens = sorted({token for name in ("prefix", "infix", "data") for token in self._tokens(name)})
+        self._require_room()
+        self.embedding = self._matrix("embedding", self.tokens)
         self.inputs = self._inputs()
 
     def _epsilons(self) -> tuple[Fraction, Fraction]:
@@ -255,20 +285,33 @@ class _Reading:
         if self.outputs not in (2, matrices["embedding"].height):
             raise Rejected("the number of outputs is neither 2 nor the vocabulary's size")
 
-    def _matrix(self, name: str) -> arb_mat:
-        """Stored numbers, exact."""
+    def _require_room(self) -> None:
+        """Rejected where the tables would take more memory, or more work, than the checker gives to one model."""
+        count, matrices = len(self.tokens), self.file.matrices
+        wide = self.heads * (2 * self.head_width + 2 * self.value_width) + self.outputs
+        stored = sum(m.height * m.width for name, m in matrices.items() if name != "embedding") + count * self.width
+        # Waves of three query tokens, and for each head what a token adds to the vector and to the logits.
+        derived = count * (3 * self.heads * self.head_width + (self.heads + 4) * self.width + self.heads * self.outputs)
+        if stored + count * wide + derived > MOST_BALLS:
+            raise Rejected(f"undecided: the tables of this model would hold more than {MOST_BALLS} numbers")
+        spend(stored + count * self.width * wide // 8)
+
+    def _matrix(self, name: str, rows: Sequence[int] | None = None) -> arb_mat:
+        """Stored numbers, exact; the rows named, or all of them."""
         matrix = self.file.matrices[name]
-        return arb_mat([[arb(row.get(j, 0.0)) for j in range(matrix.width)] for row in matrix.rows])
+        chosen = matrix.rows if rows is None else [matrix.rows[i] for i in rows]
+        return arb_mat([[arb(row.get(j, 0.0)) for j in range(matrix.width)] for row in chosen])
+
+    def _by_token(self, matrix: arb_mat) -> dict[int, Row]:
+        """The rows of a matrix that has one for each token of the prompt."""
+        return dict(zip(self.tokens, _rows(matrix), strict=True))
 
     def _inputs(self) -> arb_mat:
         if "attention_gain" not in self.file.matrices:
             return self.embedding
         gain = self._matrix("attention_gain").entries()
         rows = []
-        for token, row in enumerate(_rows(self.embedding)):
-            if token not in self.tokens:
-                rows.append([arb(0)] * self.width)
-                continue
+        for token, row in self._by_token(self.embedding).items():
             square = _square(row) / self.width + ball(self.attention_epsilon)
             if not square > 0:
                 raise Rejected(f"the embedding of token {token} is 0, and the norm's epsilon: its norm is no number")
@@ -277,13 +320,10 @@ class _Reading:
         return arb_mat(rows)
 
     def model(self) -> OneLayer:
-        """Everything, derived."""
+        """Everything, derived, for the tokens of the prompt: those of a large vocabulary would fill the memory."""
         layout = self._layout()
         queries = {*layout.data, layout.infix[-1]}
-        matrices = self.file.matrices
-        wide = self.heads * (2 * self.head_width + 2 * self.value_width) + self.outputs
-        spend(matrices["embedding"].height * self.width * wide // 8 + len(layout.tokens) ** 2 * self.width)
-        turned = [_rows(self.inputs * self._matrix(part).transpose()) for part in ("query", "key", "value")]
+        turned = [self._by_token(self.inputs * self._matrix(part).transpose()) for part in ("query", "key", "value")]
         output = _rows(self._matrix("output").transpose())
         readout = self._matrix("readout").transpose()
         if "final_gain" in self.file.matrices:
@@ -293,38 +333,35 @@ class _Reading:
         for number in range(self.heads):
             part = slice(number * self.head_width, (number + 1) * self.head_width)
             worth = slice(number * self.value_width, (number + 1) * self.value_width)
-            values = arb_mat([row[worth] for row in turned[2]]) * arb_mat(output[worth])
-            logits = _rows(values * readout)
+            values = arb_mat([row[worth] for row in turned[2].values()]) * arb_mat(output[worth])
             waves = {
                 (c, x): self._wave(turned[0][c][part], turned[1][x][part], number)
                 for c in queries
                 for x in layout.tokens
             }
-            heads.append((waves, {x: logits[x] for x in layout.tokens}))
-            reached.append(_rows(values))
-        direct = _rows(self.embedding * readout)
+            heads.append((waves, self._by_token(values * readout)))
+            reached.append(self._by_token(values))
+        embedding = self._by_token(self.embedding)
         zero, one = (0, 1) if self.outputs == 2 else layout.data
         return OneLayer(
             self.file, layout, self.row, self.column, tuple(heads),
-            {c: direct[c] if self.residual else [arb(0)] * self.outputs for c in queries},
+            {c: self._direct(embedding[c], readout) for c in queries},
             self.outputs, (zero, one), self._least_factor(layout, queries, reached),
-            self._final_norm(layout, queries, reached[0]),
+            self._final_norm(queries, reached[0]),
         )  # fmt: skip
 
-    def _final_norm(self, layout: Layout, queries: set[int], reached: list[Row]) -> FinalNorm | None:
+    def _direct(self, embedding: Row, readout: arb_mat) -> Row:
+        return (arb_mat([embedding]) * readout).entries() if self.residual else [arb(0)] * self.outputs
+
+    def _final_norm(self, queries: set[int], reached: dict[int, Row]) -> FinalNorm | None:
         """The factor as a function of the shares of attention."""
         if self.sub_norm or self.heads > 1 or "final_gain" not in self.file.matrices:
             return None
-        embedding, gram = _rows(self.embedding), {}
+        embedding, vectors = self._by_token(self.embedding), {}
         for c in queries:
             start = embedding[c] if self.residual else [arb(0)] * self.width
-            vectors = {x: [a + b for a, b in zip(start, reached[x], strict=True)] for x in layout.tokens}
-            gram[c] = {
-                (x, y): total(a * b for a, b in zip(vectors[x], vectors[y], strict=True))
-                for x in layout.tokens
-                for y in layout.tokens
-            }
-        return FinalNorm(self.width, ball(self.final_epsilon), gram)
+            vectors[c] = {x: [a + b for a, b in zip(start, reached[x], strict=True)] for x in self.tokens}
+        return FinalNorm(self.width, ball(self.final_epsilon), vectors)
 
     def _wave(self, query: Row, key: Row, head: int) -> Wave:
         scale = ball(self.scale)
@@ -337,7 +374,7 @@ class _Reading:
             pairs.append((scale * (q * k + r * m), scale * (r * k - q * m)))
         return Wave(tuple(pairs[: len(self.row)]), tuple(pairs[len(self.row) :]), arb(0), slope)
 
-    def _least_factor(self, layout: Layout, queries: set[int], reached: list[list[Row]]) -> arb:
+    def _least_factor(self, layout: Layout, queries: set[int], reached: list[dict[int, Row]]) -> arb:
         """The final norm divides by sqrt(mean square + epsilon) of a vector no longer than the longest possible.
 
         That is w_c plus, for each head, a mean of its O V h, whose norm is at most the largest of them.
@@ -346,7 +383,7 @@ class _Reading:
             return arb(0)
         if "final_gain" not in self.file.matrices:
             return arb(1)
-        embedding = _rows(self.embedding)
+        embedding = self._by_token(self.embedding)
         longest = arb(0)
         for c in queries:
             start = embedding[c] if self.residual else [arb(0)] * self.width
@@ -364,7 +401,7 @@ class _Reading:
         prefix, infix, data, ends = (self._tokens(name) for name in ("prefix", "infix", "data", "row_ends"))
         if not prefix or not infix or len(data) != 2 or data[0] == data[1]:
             raise Rejected("metadata: prefix and infix must not be empty, and data two different tokens")
-        starts = self._starts({*prefix, *infix, *data})
+        starts = self._starts()
         if self.gated and ends:
             raise Rejected("metadata.row_ends must be empty where gates place the tokens")
         if set(data) & {*starts, *ends}:
@@ -385,15 +422,15 @@ class _Reading:
         a = len(prefix)
         return Layout(prefix, infix, (data[0], data[1]), tuple(places[:a]), source, tuple(places[a:]), here)
 
-    def _starts(self, tokens: set[int]) -> set[int]:
+    def _starts(self) -> set[int]:
         """Tokens whose gate is exactly 0: w . h + bias <= -3; the others' must be >= 3."""
         if not self.gated:
             return set()
         bias = self._matrix("gate_bias").entries()[0]
         heights = (self.inputs * self._matrix("gate").transpose()).entries()
         starts = set()
-        for token in tokens:
-            height = heights[token] + bias
+        for token, level in zip(self.tokens, heights, strict=True):
+            height = level + bias
             if height <= -3:
                 starts.add(token)
             elif not height >= 3:

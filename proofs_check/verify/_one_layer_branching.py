@@ -50,7 +50,7 @@ from proofs_check.verify._one_layer_copies import (
     read_thresholds,
     sum_of_odds,
 )
-from proofs_check.verify._work import spend
+from proofs_check.verify._work import product_units, spend
 
 LARGEST_LENGTH = 40
 
@@ -242,7 +242,7 @@ class _Step:
             shares[token] = (down, up)
         square = total(
             (z * shares[x][1] * shares[y][1]).max(z * shares[x][0] * shares[y][0])
-            for (x, y), z in norm.gram[self.query].items()
+            for (x, y), z in norm.gram(self.query).items()
             if x in shares and y in shares
         )
         return (square / norm.width + norm.epsilon).rsqrt().lower().max(self.model.least_factor)
@@ -287,6 +287,7 @@ class _Ratio:
     def _exceeds_in_balls(self, bound: int, known: dict[int, int], bits: int) -> bool:
         terms = self.sums.balls(bits)
         with working_precision(bits):
+            spend(30 + len(self.step.numbers) * product_units())
             tau = ball(bound) * arb((1, self.step.unit))
             votes = {token: vote - tau for token, vote in self.votes.items()}
             return bool(self._least(terms, votes, known, *self._weights(terms), arb.min) > 0)

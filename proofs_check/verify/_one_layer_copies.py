@@ -35,7 +35,7 @@ from typing import Any
 
 from flint import arb, arb_mat, ctx
 
-from proofs_check.verify._balls import ball, floor_of_exact, total, working_precision
+from proofs_check.verify._balls import ball, exact_sum, floor_of_exact, total, working_precision
 from proofs_check.verify._document import (
     Rejected,
     digest,
@@ -234,10 +234,9 @@ class Checker:
         with working_precision(MODEL_BITS):
             sums: dict[tuple[int, bool, int], arb] = {}
             for case, heads in self.thresholds.items():
-                difference = total(map(ball, heads))
-                if len(heads) > 1:
-                    difference += self.direct(case)
-                if not difference >= 0:
+                direct = self.direct(case) if len(heads) > 1 else arb(0)
+                difference = total(map(ball, heads)) + direct
+                if not (difference >= 0 or (direct.is_zero() and exact_sum(heads) >= 0)):
                     raise Rejected("the thresholds of a case do not certainly add up to a number >= 0")
                 place = (case.query, case.first, case.symbol)
                 sums[place] = sums.get(place, arb(0)) + (-self.model.least_factor * difference).exp()
@@ -583,6 +582,7 @@ class _BallTable(_WeightTable):
     """exp(score) as balls, up to a common factor."""
 
     def _integers(self, scores: list[arb], shift: arb) -> Any:
+        spend(len(scores) * function_units())
         weights = [(score + shift).exp() for score in scores]
         # Every weight is above 0: one that certainly is not would make a tie, or a failure, of nothing.
         if any(weight <= 0 or not weight.is_finite() for weight in weights):
@@ -756,6 +756,7 @@ def _weights_seen(model: OneLayer, string: bytes, step: int) -> tuple[int, list[
         for (token, row), columns in seen.items():
             first, along = scores[token]
             height = mine[token].constant + _turned(model.row, mine[token].row, row)
+            spend(len(columns) * function_units())
             weight = total((along[c - first] + height).exp() for c in columns)
             weights[token] = weights.get(token, arb(0)) + weight
         result.append(weights)
@@ -781,9 +782,7 @@ def sum_of_odds(model: OneLayer, string: bytes, step: int) -> arb:
     shares = {token: weight / everything for token, weight in weights.items()}
     factor = model.least_factor
     if model.norm is not None:
-        gram = model.norm.gram[query]
-        square = total(shares[x] * shares[y] * z for (x, y), z in gram.items() if x in shares and y in shares)
-        factor = (square / model.norm.width + model.norm.epsilon).rsqrt()
+        factor = model.norm.factor(query, shares)
     elif not (factor >= 1 and factor <= 1):
         raise Rejected("claim.competitor: the factor of this model's norms is not known, so neither are odds")
     differences = (

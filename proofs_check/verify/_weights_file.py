@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
@@ -34,10 +35,31 @@ METADATA = "__metadata__"
 
 _ITEM_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
 
-#: Most entries of all tensors together: each takes some ten times the memory that it takes in the file.
-MOST_ENTRIES = 2**25
+#: Most entries of all tensors together, and most rows: 8 bytes an entry, and up to 300 a row.
+MOST_ENTRIES, MOST_ROWS = 2**25, 2**21
 
 Vector = dict[int, Fraction]
+
+
+class _DenseRow(Mapping[int, float]):
+    """The nonzero entries of a row by column, of which there are many: 8 bytes an entry, some ten times less."""
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        self._numbers = array("d", numbers)
+
+    def get(self, column: int, default: Any = None) -> Any:
+        return self._numbers[column] or default
+
+    def __getitem__(self, column: int) -> float:
+        if not (0 <= column < len(self._numbers) and self._numbers[column]):
+            raise KeyError(column)
+        return self._numbers[column]
+
+    def __iter__(self) -> Iterator[int]:
+        return (column for column, x in enumerate(self._numbers) if x)
+
+    def __len__(self) -> int:
+        return sum(1 for x in self._numbers if x)
 
 
 @dataclass(frozen=True)
@@ -51,7 +73,7 @@ class Matrix:
 
     height: int
     width: int
-    rows: tuple[dict[int, float], ...]
+    rows: tuple[Mapping[int, float], ...]
 
     def row(self, index: int) -> Vector:
         """A row as exact rationals."""
@@ -164,10 +186,12 @@ def _matrices(header: dict[str, Any], body: memoryview) -> dict[str, Matrix]:
     matrices: dict[str, Matrix] = {}
     if sum(shape[0] * shape[1] for _, shape, _, _ in entries.values()) > MOST_ENTRIES:
         raise Rejected(f"weights: more than {MOST_ENTRIES} entries")
+    if sum(shape[0] for _, shape, _, _ in entries.values()) > MOST_ROWS:
+        raise Rejected(f"weights: more than {MOST_ROWS} rows")
     for name, (dtype, shape, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != position or end > len(body) or end - begin != shape[0] * shape[1] * _ITEM_BYTES[dtype]:
             raise Rejected(f"weights: the offsets of {shown(name)} do not fit its shape, or leave a gap")
-        matrices[name] = _matrix(name, _numbers(dtype, body[begin:end]), shape)
+        matrices[name] = _matrix(name, dtype, body[begin:end], shape)
         position = end
     if position != len(body):
         raise Rejected("weights: there are bytes after the last tensor")
@@ -203,12 +227,14 @@ def _numbers(dtype: str, data: memoryview) -> tuple[float, ...]:
     return struct.unpack(f"<{count}{ {'F64': 'd', 'F32': 'f', 'F16': 'e'}[dtype] }", data)
 
 
-def _matrix(name: str, numbers: tuple[float, ...], shape: tuple[int, int]) -> Matrix:
+def _matrix(name: str, dtype: str, data: memoryview, shape: tuple[int, int]) -> Matrix:
     height, width = shape
-    rows = []
-    for start in range(0, height * width, width):
-        row = {column: x for column, x in enumerate(numbers[start : start + width]) if x}
+    size = width * _ITEM_BYTES[dtype]
+    rows: list[Mapping[int, float]] = []
+    for start in range(0, height * size, size):
+        numbers = _numbers(dtype, data[start : start + size])
+        row = {column: x for column, x in enumerate(numbers) if x}
         if not all(isfinite(x) for x in row.values()):
             raise Rejected(f"weights: {shown(name)} has an entry that is not finite")
-        rows.append(row)
+        rows.append(row if 8 * len(row) <= width else _DenseRow(numbers))
     return Matrix(height, width, tuple(rows))
