@@ -1,10 +1,14 @@
 """Shapes and types in the signatures are enforced while tests run; one torch thread a worker; seeded property tests."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from jaxtyping import install_import_hook
+# A shell ignores SIGINT for what it starts in the background, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+from jaxtyping import install_import_hook  # noqa: E402
 
 install_import_hook(["theory", "engine", "constructions"], "beartype.beartype").__enter__()
 
