@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor, cat
 
+from constructions.one_layer import replay_error
 from engine import Transformer
+from theory import OneLayerModel
 
 #: Unit roundoff of float64 and float32.
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
@@ -29,6 +31,15 @@ def gamma(n: float, unit: float = DOUBLE) -> float:
 def sum_bound(terms: np.ndarray, roundings: int, unit: float = DOUBLE) -> float:
     """How far two sums of these terms may lie apart, each term of either formed with so many roundings."""
     return 2 * gamma(np.size(terms) + roundings, unit) * float(np.abs(terms).sum()) * (1 + 2.0**-20)
+
+
+def margin_error(model: OneLayerModel, longest: int) -> float:
+    """How far two float64 runs of a logit difference may lie apart, at strings of up to that length.
+
+    Twice the bound that verdicts themselves go by. Long doubles count as float64: on some machines they are.
+    """
+    tokens = len(model.template.prefix) + len(model.template.infix) + 2 * longest
+    return 2 * float(replay_error(model, tokens))
 
 
 @dataclass

@@ -241,7 +241,7 @@ def test_the_exact_condition_is_the_transformer_s(curve: Curve) -> None:
             string = tuple(int(j == flipped) for j in range(1, n + 1))
             tokens = dict(steps(string, b_rest))[flipped]
             wrong = wrong_weight(curve, scale, 2 + len(b_rest), n, flipped)
-            assert abs(wrong - 1) > 1e-9
+            assert abs(wrong - 1) > 1e-9  # far from a tie: float runs of either side are off by some 10^-13
             assert right(weights, tokens, 1) == (wrong < 1)
             outcomes.add(wrong < 1)
     assert outcomes == {True, False}

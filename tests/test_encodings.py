@@ -361,7 +361,7 @@ def test_gradients_of_gates_equal_those_of_a_sequential_loop() -> None:
         plain = plain_places("auto2d", [0] * 23, Bounded.exact(x[b].detach().numpy(), 2 * DOUBLE), (weight, bias))
         for mine in (located.rows, located.columns), (torch.stack(rows, 1), torch.stack(columns, 1)):
             assert plain.holds(torch.stack([part[b] for part in mine], dim=1).detach().numpy())
-    # `off` is for a gate in both runs. A gradient by a gate is a sum from behind, at most the cotangents' sum C, times a
+    # `off` is for a gate in both runs. A gradient by a gate is a sum from behind, at most the cotangents' sum, times a
     # column of at most n: n terms, each off by n times `off` and by 3 n roundings, in either factor.
     size = (np.abs(x.detach().numpy()) @ np.abs(weight) + abs(bias)).max()
     off, n = 2 * gamma(16) * (size + 1), 23
