@@ -15,7 +15,7 @@ from torch import Tensor, cat
 
 from constructions.one_layer import replay_error
 from engine import Transformer
-from theory import OneLayerModel
+from theory import HeadWeights, OneLayerModel
 
 #: Unit roundoff of float64 and float32.
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
@@ -40,6 +40,34 @@ def margin_error(model: OneLayerModel, longest: int) -> float:
     """
     tokens = len(model.template.prefix) + len(model.template.infix) + 2 * longest
     return 2 * float(replay_error(model, tokens))
+
+
+def weight_error(head: HeadWeights) -> float:
+    """Relative error of the attention weights of a head, before they are normed, and of their sums, in one run.
+
+    A score's terms add up to `scores` at most; each takes part in fewer than 4 d + 300 units: products and sums over d,
+    its angle's and cosine's, exp's and those of the sums over the tokens.
+    """
+    queries, keys = (np.abs(part[:, 0::2]) + np.abs(part[:, 1::2]) for part in (head.queries, head.keys))
+    scores = float((queries @ keys.T).max())
+    return gamma((4 * head.queries.shape[1] + 300) * (scores + 1))
+
+
+def loss_error(head: HeadWeights) -> float:
+    """How far two runs of the loss may lie apart, over up to 1000 steps: a logit is a mean of values, -log p is
+    1-Lipschitz in it and below one more than the largest value.
+    """
+    largest = float(np.abs(head.values).max())
+    return 4 * math.expm1(2 * weight_error(head)) * largest + 2 * gamma(1000) * (largest + 1)
+
+
+def excess_error(head: HeadWeights, ceiling: float) -> float:
+    """Relative error of a step's excess, and so of the loss's, in one run.
+
+    ceiling minus the logit is a mean of numbers >= 0. Below 1 the excess keeps its relative error up to a factor 2;
+    above, it is the difference of two numbers of size `ceiling` and at least e^-ceiling.
+    """
+    return math.expm1(8 * weight_error(head)) + gamma(20 * (ceiling + 1) * math.exp(ceiling) + 1000)
 
 
 @dataclass
