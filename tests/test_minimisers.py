@@ -271,6 +271,7 @@ def test_no_point_has_a_loss_below_the_bound(
     loss, found, m = BruteLoss(setting), loss_lower_bound(setting), float(bound)
     generator = np.random.default_rng(seed)
     theta = np.clip(generator.uniform(-spread, spread, loss.size) * m, -m, m)
+    # Random points lie above the bound by more than rounding, so that no tolerance is needed.
     assert loss.value_and_gradient(theta)[0] >= found.certified_loss
     assert found.certified_loss > 0 and (found.excess > 0 or length == 1)
 
@@ -362,6 +363,7 @@ def test_the_bound_keeps_its_worth_where_terms_differ_by_many_orders() -> None:
         optimum = slsqp_least(gaps, logs)
         least += np.exp(optimum)
     expected = 2 * float(bound) * least / (1 + np.exp(float(bound)))
+    # A thousandth is for where SLSQP and the bound's own programme stop (10^-4 in the logarithm).
     assert expected < 1e-30 and loss_lower_bound(setting).certified_excess == pytest.approx(expected, rel=1e-3)
 
 
@@ -421,6 +423,7 @@ def test_the_content_head_has_its_programme_s_loss_and_is_within_twice_the_certi
     setting = setting_of(16, 5, 4, draw=48)
     found, head = content_solution(setting), content_head(setting)
     assert any(found.content)
+    # The programme stops within 10^-4 of its optimum; what 10^-4 cannot tell is shown below.
     assert np.log(linear_loss(setting, head)) == pytest.approx(found.log_loss, abs=1e-4)
     # A head with a key moved by a thousandth does not have it.
     moved = head._replace(keys=head.keys.copy())
@@ -466,6 +469,7 @@ def test_branch_and_bound_finds_the_best_kinds_of_all() -> None:
 def test_no_position_only_point_has_a_loss_below_their_bound(length: int, seed: int, bound: Fraction) -> None:
     setting = MinimiserSetting(draw_grid_frequencies(8, seed, 0), length, bound)
     found = loss_lower_bound(setting, position_only=True)
+    # Each programme stops at a gap of its own; equal optima may come out in either order.
     assert found.certified_excess >= loss_lower_bound(setting).certified_excess * (1 - 1e-5)
     generator = np.random.default_rng(seed)
     m = float_below(ball(bound))
