@@ -28,15 +28,11 @@ def gamma(n: float, unit: float = DOUBLE) -> float:
     return n * unit / (1 - n * unit)
 
 
-def sum_bound(terms: np.ndarray, roundings: int, unit: float = DOUBLE) -> float:
-    """How far two sums of these terms may lie apart, each term of either formed with so many roundings."""
-    return 2 * gamma(np.size(terms) + roundings, unit) * float(np.abs(terms).sum()) * (1 + 2.0**-20)
-
-
 def margin_error(model: OneLayerModel, longest: int) -> float:
     """How far two float64 runs of a logit difference may lie apart, at strings of up to that length.
 
-    Twice the bound that verdicts themselves go by. Long doubles count as float64: on some machines they are.
+    Twice what the replays of verdicts go by: `replay_error`, 256 roundings a score, generous but an estimate. Long
+    doubles count as float64: on some machines they are.
     """
     tokens = len(model.template.prefix) + len(model.template.infix) + 2 * longest
     return 2 * float(replay_error(model, tokens))
