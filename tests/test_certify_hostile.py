@@ -40,12 +40,7 @@ UNTRUE = ("false", "margin", "statement", "a s", "fails_at", "PROVED short", "PR
 
 @cache
 def lines() -> list[dict[str, Any]]:
-    patience = certify_hostile.PATIENCE
-    certify_hostile.PATIENCE = 2
-    try:
-        return [record(number) for number in range(MODELS)]
-    finally:
-        certify_hostile.PATIENCE = patience
+    return [record(number) for number in range(MODELS)]
 
 
 @cache

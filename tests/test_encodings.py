@@ -3,8 +3,10 @@
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from engine import (
     rotate,
 )
 from engine._norm import RMSNorm
+from tests._rounding import DOUBLE, SINGLE, ULPS, Bounded, agrees, gamma, inputs_seen
 from theory import GridFrequencies, InputError, Radian, base_grid_frequencies, grid_positions
 
 NEWLINE = 2
@@ -63,95 +66,108 @@ def plain_slope(head: int, heads: int) -> float:
     return 2.0**-exponent
 
 
-def plain_positions(kind: str, tokens: list[int], inputs: np.ndarray, gate: tuple[np.ndarray, float] | None) -> list:
-    if kind == "auto2d":
-        assert gate is not None
-        places, row, column = [], 0.0, 0.0
-        for vector in inputs:
-            g = min(1.0, max(0.0, (gate[0] @ vector + gate[1]) / 6 + 0.5))
-            row, column = row + (1 - g), g * (column + 1)
-            places.append((row, column))
-        return places
-    rows, columns = grid_positions(np.array([tokens]), NEWLINE)
-    return list(zip(rows[0].tolist(), columns[0].tolist(), strict=True))
+def plain_places(kind: str, tokens: list[int], h: Bounded, gate: tuple[np.ndarray, float] | None) -> Bounded:
+    """Row and column of each token; both runs count newlines exactly."""
+    if kind != "auto2d":
+        rows, columns = grid_positions(np.array([tokens]), NEWLINE)
+        return Bounded.exact(np.stack([rows[0], columns[0]], axis=1).astype(np.float64), h.unit)
+    assert gate is not None
+    logits = h.joined(Bounded.exact(np.ones((len(tokens), 1)), h.unit)).times(np.array([[*gate[0], gate[1]]]))
+    gates = np.clip(logits.value[:, 0] / 6 + 0.5, 0, 1)
+    errors = logits.error[:, 0] / 6 + logits.gamma(4) * (logits.size[:, 0] / 6 + 0.5)
+    places, row, column, off = [], 0.0, 0.0, np.zeros(2)
+    for t, (g, e) in enumerate(zip(gates, errors, strict=True)):
+        row, column = row + (1 - g), g * (column + 1)
+        # Values are below t + 1; a scan rounds each of its terms at most 3 (t + 1) times.
+        off = off + e * (1 + np.array([0.0, column + 1 + off[1]]))
+        places.append((row, column, *(off + 2 * gamma(3 * (t + 3)) * (t + 2))))
+    found = np.array(places)
+    return h.of(found[:, :2], found[:, 2:])
 
 
-def plain_angles(kind: str, width: int, index: int, place: tuple[float, float], config: ModelConfig) -> np.ndarray:
-    pairs = width // 2
+def plain_angles(kind: str, width: int, places: Bounded, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Angles [token, pair], and how far another run's may be from them: places and angles are float64 in all models."""
+    pairs, count = width // 2, len(places.value)
     if kind == "rope":
-        return np.array([index * config.base ** (-f / pairs) for f in range(pairs)])
-    if kind in ("rope2d", "auto2d"):
-        half = pairs // 2
-        return np.array([axis * config.grid_base ** (-f / half) for axis in place for f in range(half)])
-    return np.zeros(pairs)
+        at, off, steps = np.arange(count)[:, None], np.zeros((count, 1)), np.arange(pairs)
+        betas = config.base ** (-steps / pairs)
+    elif kind in ("rope2d", "auto2d"):
+        at, off, steps = (*(x.repeat(pairs // 2, axis=1) for x in (places.value, places.error)), np.arange(pairs // 2))
+        betas = np.tile(config.grid_base ** (-steps / (pairs // 2)), 2)
+    else:
+        return np.zeros((count, pairs)), np.zeros((count, pairs))
+    # A power within its ulps, a product; and the product and reduction of `RotaryPhases`, 4 pi units of 1 + position.
+    return at * betas, off * betas + gamma(2 * (2 * ULPS + 4)) * at * betas + gamma(30) * (1 + at)
 
 
-def plain_rms(x: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    return x / math.sqrt((x * x).mean() + 2.0**-23) * gain
+def plain_run(
+    config: ModelConfig, model: Transformer, tokens: list[int], seen: list[np.ndarray], unit: float = DOUBLE
+) -> tuple[Bounded, list[list[Bounded]]]:
+    """Logits [length, vocabulary], and for each layer and head the attention weights [length, length].
 
-
-def plain_run(config: ModelConfig, model: Transformer, tokens: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Logits [length, vocabulary], and for each layer the attention weights [heads, length, length]."""
+    Each with how far a run of a model whose unit roundoff is `unit` may be from them. Every layer after the first is
+    given what that run gave it, `seen`, once that is found right; so errors do not pile up over layers.
+    """
     state = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
-    x, maps = state["embedding.weight"][tokens], []
+    x, maps = Bounded.exact(state["embedding.weight"][tokens], unit + DOUBLE), []
     kinds = {"rnope": ("rope", "nope"), "hrope": ("rope", "rope2d")}.get(config.encoding, (config.encoding,))
     for layer in range(config.layers):
+        if layer:
+            assert x.holds(seen[layer - 1])
+            x = Bounded.exact(seen[layer - 1].astype(np.float64), x.unit)
         kind = kinds[layer % len(kinds)]
         heads = config.heads if isinstance(config.heads, int) else config.heads[layer]
         width, p = config.model_width // heads, f"blocks.{layer}."
-        h = np.array([plain_rms(v, state[p + "norm.weight"]) for v in x])
+        h = x.normed(state[p + "norm.weight"], 2.0**-23)
         gate = None
         if kind == "auto2d":
             e = p + "attention.encoding.gate."
             gate = (state[e + "weight"][0], float(state[e + "bias"][0]))
-        places = plain_positions(kind, tokens, h, gate)
-        weights, outputs = np.zeros((heads, len(tokens), len(tokens))), np.zeros((len(tokens), config.model_width))
+        angles = plain_angles(kind, width, plain_places(kind, tokens, h, gate), config)
+        weights, outputs = [], []
         for head in range(heads):
             part = slice(head * width, (head + 1) * width)
-            wq, wk, wv = (state[f"{p}attention.{name}.weight"][part] for name in ("query", "key", "value"))
-            for t in range(len(tokens)):
-                q, scores = plain_turn(wq @ h[t], plain_angles(kind, width, t, places[t], config)), []
-                for s in range(t + 1):
-                    k = plain_turn(wk @ h[s], plain_angles(kind, width, s, places[s], config))
-                    loss = plain_slope(head, heads) * (t - s) if kind == "alibi" else 0.0
-                    scores.append(q @ k / math.sqrt(width) - loss)
-                e = np.exp(np.array(scores) - max(scores))
-                weights[head, t, : t + 1] = e / e.sum()
-                outputs[t, part] = sum(weights[head, t, s] * (wv @ h[s]) for s in range(t + 1))
-        x = x + outputs @ state[p + "attention.output.weight"].T
+            q, k, v = (h.times(state[f"{p}attention.{name}.weight"][part]) for name in ("query", "key", "value"))
+            if kind not in ("nope", "alibi"):
+                q, k = q.turned(*angles), k.turned(*angles)
+            slope = plain_slope(head, heads) if kind == "alibi" else 0.0
+            given, out = q.attended(k, v, 1 / math.sqrt(width), slope)
+            weights.append(given)
+            outputs.append(out)
+        x = x.plus(outputs[0].joined(*outputs[1:]).times(state[p + "attention.output.weight"]))
         if config.mlp_width:
-            into, out = state[p + "mlp.input.weight"], state[p + "mlp.output.weight"]
-            hidden = np.array([into @ plain_rms(v, state[p + "mlp_norm.weight"]) for v in x])
-            x = x + (hidden * 0.5 * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2)))) @ out.T
+            hidden = x.normed(state[p + "mlp_norm.weight"], 2.0**-23).times(state[p + "mlp.input.weight"])
+            x = x.plus(hidden.gelu().times(state[p + "mlp.output.weight"]))
         maps.append(weights)
-    return np.array([state["readout.weight"] @ plain_rms(v, state["norm.weight"]) for v in x]), maps
+    return x.normed(state["norm.weight"], 2.0**-23).times(state["readout.weight"]), maps
 
 
-def plain_turn(vector: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    out = np.empty_like(vector)
-    for f, angle in enumerate(angles):
-        x, y = vector[2 * f], vector[2 * f + 1]
-        out[2 * f] = x * math.cos(angle) - y * math.sin(angle)
-        out[2 * f + 1] = x * math.sin(angle) + y * math.cos(angle)
-    return out
+def is_plain(config: ModelConfig, model: Transformer, tokens: Tensor, run: Callable[[], Tensor]) -> bool:
+    """Are the logits of the last tokens that `run` gives, [batch, queries, vocabulary], within the bound?"""
+    return agrees(lambda row, seen: plain_run(config, model, row, seen)[0], model, tokens, run)
 
 
 def check_against_plain(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model(**{name: getattr(config, name) for name in ("encoding", "layers", "heads", "mlp_width")})
     tokens = random_tokens(2, 19)
-    plain = [plain_run(config, model, row.tolist()) for row in tokens]
-    expected = np.array([logits for logits, _ in plain])
-    fused = model(tokens)
-    assert fused.requires_grad
-    np.testing.assert_allclose(fused.detach().numpy(), expected, rtol=0, atol=1e-10)
+    assert model(tokens).requires_grad and is_plain(config, model, tokens, lambda: model(tokens))
     monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
     monkeypatch.setattr(transformer_module, "KEY_BLOCK", 3)
     with torch.no_grad():
-        np.testing.assert_allclose(model(tokens).numpy(), expected, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(model(tokens, 9).numpy(), expected[:, 9:], rtol=0, atol=1e-10)
-        np.testing.assert_allclose(model.last_logits(tokens[1]).numpy(), expected[1, -1], rtol=0, atol=1e-10)
-    for layer, weights in enumerate(model.attention_maps(tokens)):
-        np.testing.assert_allclose(weights.numpy(), np.array([m[layer] for _, m in plain]), rtol=0, atol=1e-10)
+        assert is_plain(config, model, tokens, lambda: model(tokens))
+        assert is_plain(config, model, tokens, lambda: model(tokens, 9))
+        assert is_plain(config, model, tokens[1:], lambda: model.last_logits(tokens[1])[None, None])
+        maps, seen = inputs_seen(model, lambda: model.attention_maps(tokens), 19)
+    for b, row in enumerate(tokens):
+        _, plain = plain_run(config, model, row.tolist(), [x[b] for x in seen])
+        assert all(
+            mine.holds(maps[layer][b, head].numpy())
+            for layer, heads in enumerate(plain)
+            for head, mine in enumerate(heads)
+        )
+    # The bound is tight enough to tell an attention layer's output in float32.
+    model.block(config.layers - 1).attention.output.register_forward_hook(lambda _, x, y: y.float().double())
+    assert not is_plain(config, model, tokens, lambda: model(tokens))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -191,7 +207,9 @@ def test_two_axes_of_which_one_is_constant_are_rope() -> None:
     ):
         line = Transformer(grid.config, (axis, axis), NEWLINE).double()
         line.load_state_dict(grid.state_dict())
-        torch.testing.assert_close(grid(tokens), line(tokens), rtol=0, atol=1e-12)
+        for model in (grid, line):
+            run = partial(model, tokens)
+            assert is_plain(replace(SMALL, encoding="rope2d"), model, tokens, run)
         both = random_tokens(2, 15)
         assert (grid(both) - line(both)).abs().max() > 1e-3
 
@@ -201,8 +219,9 @@ def test_shifted_rows_and_columns_change_no_logit(rows: int, columns: int) -> No
     model, tokens = small_model(encoding="rope2d"), random_tokens(2, 15)
     places = places_of(tokens, NEWLINE)
     shifted = Places(0, places.rows + rows, places.columns + columns)
-    torch.testing.assert_close(logits_at(model, tokens, places), model(tokens), rtol=0, atol=0)
-    torch.testing.assert_close(logits_at(model, tokens, shifted), model(tokens), rtol=0, atol=1e-11)
+    assert torch.equal(logits_at(model, tokens, places), model(tokens))
+    # Whole places are reduced in integers: an angle's error does not grow with them.
+    assert is_plain(replace(SMALL, encoding="rope2d"), model, tokens, lambda: logits_at(model, tokens, shifted))
     stretched = Places(0, places.rows, 2 * places.columns)
     assert (logits_at(model, tokens, stretched) - model(tokens)).abs().max() > 1e-3
 
@@ -231,10 +250,9 @@ def test_models_of_different_bases_differ_in_one_process() -> None:
         runs = [model(tokens) for model in models]
         assert torch.equal(runs[0], runs[2])
         assert (runs[0] - runs[1]).abs().max() > 1e-3
-        for model, run, base in zip(models, runs, (100.0, 1000.0, 100.0), strict=True):
+        for model, base in zip(models, (100.0, 1000.0, 100.0), strict=True):
             config = replace(SMALL, encoding=encoding, **{name: base})
-            expected, _ = plain_run(config, model, tokens[0].tolist())
-            np.testing.assert_allclose(run[0].detach().numpy(), expected, rtol=0, atol=1e-10)
+            assert is_plain(config, model, tokens, partial(model, tokens))
 
 
 def test_bfloat16_leaves_the_phases_intact() -> None:
@@ -338,15 +356,29 @@ def test_gradients_of_gates_equal_those_of_a_sequential_loop() -> None:
         columns.append(column)
     located = layer.locate(x, given_places, None)
     inputs = [x, layer.gate.weight, layer.gate.bias]
+    weight, bias = layer.gate.weight[0].detach().numpy(), layer.gate.bias.item()
+    for b in range(2):
+        plain = plain_places("auto2d", [0] * 23, Bounded.exact(x[b].detach().numpy(), 2 * DOUBLE), (weight, bias))
+        for mine in (located.rows, located.columns), (torch.stack(rows, 1), torch.stack(columns, 1)):
+            assert plain.holds(torch.stack([part[b] for part in mine], dim=1).detach().numpy())
+    # `off` is for a gate in both runs. A gradient by a gate is a sum from behind, at most the cotangents' sum, times a
+    # column of at most n: n terms, each off by n times `off` and by 3 n roundings, in either factor.
+    size = (np.abs(x.detach().numpy()) @ np.abs(weight) + abs(bias)).max()
+    off, n = 2 * gamma(16) * (size + 1), 23
+    logits = (x @ layer.gate.weight[0] + layer.gate.bias).detach()
+    assert ((logits.abs() - 3).abs() > 6 * off).all()  # no gate is near a corner of the clamp
     for got, wanted in ((located.rows, torch.stack(rows, 1)), (located.columns, torch.stack(columns, 1))):
-        torch.testing.assert_close(got, wanted, rtol=1e-13, atol=1e-13)
         cotangent = torch.randn(2, 23, dtype=torch.float64)
-        for a, b in zip(
+        by_gate = 2 * n * (n + 1) * (off + 2 * gamma(3 * n + 20)) * float(cotangent.abs().sum(1).max())
+        # By the logit a sixth; then times the weight, or summed over all tokens of both sequences.
+        sizes = [np.abs(weight).max() / 6, float(x.detach().abs().sum((0, 1)).max()) / 6, 2 * n / 6]
+        for a, b, factor in zip(
             torch.autograd.grad(got, inputs, cotangent, retain_graph=True),
             torch.autograd.grad(wanted, inputs, cotangent, retain_graph=True),
+            sizes,
             strict=True,
         ):
-            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+            assert (a - b).abs().max() <= by_gate * factor < 1e-8 * b.abs().max()
 
 
 def test_gradients_through_turns_equal_finite_differences() -> None:
@@ -395,14 +427,17 @@ def test_places_in_blocks_continue_those_before(sizes: list[int], seed: int) -> 
     x = torch.randn(2, length, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     zeros = Places(0, *torch.zeros(2, 2, length, dtype=torch.int64))
     learned, newline = layer.locate(x, zeros, None), places_of(tokens, NEWLINE)
+    gate = (layer.gate.weight[0].detach().numpy(), layer.gate.bias.item())
+    plain = [plain_places("auto2d", [0] * length, Bounded.exact(row.numpy(), 2 * DOUBLE), gate) for row in x]
     rows, columns = grid_positions(tokens.numpy(), NEWLINE)
     assert newline.rows.tolist() == rows.tolist() and newline.columns.tolist() == columns.tolist()
     before, first, start = None, None, 0
     for size in sizes:
         part = slice(start, start + size)
         before = layer.locate(x[:, part], zeros.part(part), before)
-        torch.testing.assert_close(before.rows, learned.rows[:, part], rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(before.columns, learned.columns[:, part], rtol=1e-12, atol=1e-12)
+        for places in (before, learned.part(part)):
+            both = torch.stack([places.rows, places.columns], dim=-1).detach().numpy()
+            assert all(mine[part].holds(found) for mine, found in zip(plain, both, strict=True))
         block = places_of(tokens[:, part], NEWLINE, first)
         assert torch.equal(block.rows, newline.rows[:, part]) and torch.equal(block.columns, newline.columns[:, part])
         first = transformer_module.place_after(tokens[:, part], NEWLINE, block)
@@ -479,103 +514,7 @@ def test_memory_of_exact_match_is_that_of_the_keys_and_values() -> None:
     assert short + 2 * (2 * 1024 * 4) * 200_005 < 4e9
 
 
-# Padding, with a forward error analysis of the whole model in float32.
-
-UNIT = 2.0**-24
-#: Units in the last place by which the kernels' exp and torch's GELU-free elementary functions may be off; assumed.
-EXP_ULPS = 64
-
-
-def gamma(n: int) -> float:
-    """Relative error of n roundings, any order of summation."""
-    return n * UNIT / (1 - n * UNIT)
-
-
-class Bounded:
-    """A float64 array, and a bound of what a float32 run may be off, entry by entry."""
-
-    def __init__(self, value: np.ndarray, error: np.ndarray | float = 0.0) -> None:
-        # Float64 rounding of this analysis itself: far below the float32 unit, taken in generously.
-        self.value, self.error = value, np.broadcast_to(error, value.shape) * (1 + 2.0**-20) + np.abs(value) * 2.0**-48
-
-    @property
-    def size(self) -> np.ndarray:
-        return np.abs(self.value) + self.error
-
-    def times(self, matrix: np.ndarray) -> "Bounded":
-        """Each row times the matrix's transpose."""
-        n, m = matrix.shape[1], np.abs(matrix)
-        return Bounded(self.value @ matrix.T, self.error @ m.T + gamma(n + 1) * (self.size @ m.T))
-
-    def plus(self, other: "Bounded") -> "Bounded":
-        error = self.error + other.error
-        return Bounded(self.value + other.value, error + UNIT * (self.size + other.size))
-
-    def normed(self, gain: np.ndarray) -> "Bounded":
-        """x / rms(x) g, rms with epsilon inside: 1-Lipschitz in the root mean square of the change of x."""
-        width = self.value.shape[-1]
-        eps = 2.0**-23
-        rms = np.sqrt((self.value**2).mean(-1, keepdims=True) + eps)
-        change = np.sqrt((self.error**2).mean(-1, keepdims=True))
-        assert (change < rms / 2).all()
-        error = (self.error + np.abs(self.value) * change / rms) / (rms - change)
-        value = self.value / rms * gain
-        rounding = gamma(width + 10) * (np.abs(value) + error * np.abs(gain))
-        return Bounded(value, error * np.abs(gain) + rounding)
-
-    def turned(self, angles: np.ndarray) -> "Bounded":
-        """Angles are off by less than a float32 unit, their cosines and sines are rounded to float32."""
-        value, error = np.empty_like(self.value), np.empty_like(self.value)
-        x, y = self.value[..., 0::2], self.value[..., 1::2]
-        value[..., 0::2] = x * np.cos(angles) - y * np.sin(angles)
-        value[..., 1::2] = x * np.sin(angles) + y * np.cos(angles)
-        both = self.error[..., 0::2] + self.error[..., 1::2]
-        sizes = self.size[..., 0::2] + self.size[..., 1::2]
-        error[..., 0::2] = error[..., 1::2] = both + 6 * UNIT * sizes
-        return Bounded(value, error)
-
-
-def bounded_attention(q: Bounded, k: Bounded, v: Bounded, slope: float) -> Bounded:
-    """One head. A score's error e changes its weight by a factor exp(+-e) before the weights are normed."""
-    n, width = q.value.shape
-    scale = width**-0.5
-    scores = q.value @ k.value.T * scale
-    errors = (q.error @ k.size.T + q.size @ k.error.T + gamma(width + 2) * (q.size @ k.size.T)) * scale
-    distance = np.arange(n)[:, None] - np.arange(n)[None]
-    scores, errors = scores - slope * distance, errors + 3 * UNIT * slope * np.abs(distance)
-    errors = errors + UNIT * np.abs(scores)
-    value, error = np.zeros((n, v.value.shape[1])), np.zeros((n, v.value.shape[1]))
-    for t in range(n):
-        weights = np.exp(scores[t, : t + 1] - scores[t, : t + 1].max())
-        weights /= weights.sum()
-        spread = np.abs(scores[t, : t + 1]).max() + errors[t, : t + 1].max()
-        off = errors[t, : t + 1].max() + 2 * UNIT * spread + gamma(EXP_ULPS) + gamma(n + 20)
-        value[t] = weights @ v.value[: t + 1]
-        error[t] = math.expm1(2 * off) * (weights @ v.size[: t + 1]) + weights @ v.error[: t + 1]
-        error[t] += gamma(n + 20) * (weights @ v.size[: t + 1])
-    return Bounded(value, error)
-
-
-def bounded_logits(config: ModelConfig, model: Transformer, tokens: list[int]) -> Bounded:
-    """The model of `plain_run` without MLP, for rope, nope, alibi and rope2d."""
-    state = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
-    assert isinstance(config.heads, int)
-    width, kind = config.model_width // config.heads, config.encoding
-    x = Bounded(state["embedding.weight"][tokens])
-    places = plain_positions(kind, tokens, x.value, None)
-    angles = np.array([plain_angles(kind, width, t, place, config) for t, place in enumerate(places)])
-    for layer in range(config.layers):
-        p = f"blocks.{layer}."
-        h = x.normed(state[p + "norm.weight"])
-        heads = []
-        for head in range(config.heads):
-            part = slice(head * width, (head + 1) * width)
-            q, k, v = (h.times(state[f"{p}attention.{name}.weight"][part]) for name in ("query", "key", "value"))
-            slope = plain_slope(head, config.heads) if kind == "alibi" else 0.0
-            heads.append(bounded_attention(q.turned(angles), k.turned(angles), v, slope))
-        joined = Bounded(np.concatenate([x.value for x in heads], 1), np.concatenate([x.error for x in heads], 1))
-        x = x.plus(joined.times(state[p + "attention.output.weight"]))
-    return x.normed(state["norm.weight"]).times(state["readout.weight"])
+# Padding, within the forward error bound of the whole model in float32.
 
 
 @pytest.mark.parametrize("encoding", ["rope", "nope", "alibi", "rope2d"])
@@ -585,13 +524,13 @@ def test_padding_changes_no_logit_beyond_the_rounding_bound(encoding: str, paddi
     model = small_model(encoding=encoding, layers=1).float()
     tokens = random_tokens(1, 24)
     pad = random_tokens(1, padding, seed=1)
-    bounded = bounded_logits(config, model, tokens[0].tolist())
+    bounded, _ = plain_run(config, model, tokens[0].tolist(), [], SINGLE)
     assert bounded.error.max() < np.abs(bounded.value).max() / 20  # the bound is not vacuous
     runs = [model(tokens), model(torch.cat([tokens, pad], dim=1))[:, :24]]
     with torch.no_grad():
         runs += [model(tokens), model(torch.cat([tokens, pad], dim=1))[:, :24]]
     for run in runs:
-        assert (np.abs(run[0].detach().double().numpy() - bounded.value) <= bounded.error).all()
+        assert bounded.holds(run[0].detach().numpy())
     # So any two runs differ by at most twice the bound; padding on the other side does far more.
     left = model(torch.cat([pad, tokens], dim=1))[0, padding:].detach().double().numpy()
     assert (np.abs(left - bounded.value) > 2 * bounded.error).any()
@@ -623,14 +562,22 @@ def test_the_norm_and_its_gradient_are_torchs() -> None:
         norm.weight.copy_(torch.randn(7))
     x = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     reference = torch.nn.functional.rms_norm(x, (7,), norm.weight, 2.0**-23)
-    torch.testing.assert_close(norm(x), reference, rtol=1e-14, atol=1e-14)
+    gain, values = norm.weight.detach().numpy(), x.detach().numpy()
+    plain = Bounded.exact(values, 2 * DOUBLE).normed(gain, 2.0**-23)
+    assert plain.holds(norm(x).detach().numpy()) and plain.holds(reference.detach().numpy())
     cotangent = torch.randn(2, 3, 7, dtype=torch.float64)
-    for got, wanted in zip(
+    # dx = r g dy - x r^3 (dy . g x) / 7 and dg = sum r x dy: sums of products of fewer than 60 roundings each.
+    r = 1 / np.sqrt((values**2).mean(-1, keepdims=True) + 2.0**-23)
+    dy = np.abs(cotangent.numpy())
+    inner = (dy * np.abs(gain * values)).sum(-1, keepdims=True)
+    sizes = (r * dy * np.abs(gain) + np.abs(values) * r**3 * inner / 7, (r * np.abs(values) * dy).sum((0, 1)))
+    for got, wanted, size in zip(
         torch.autograd.grad(norm(x), (x, norm.weight), cotangent),
         torch.autograd.grad(reference, (x, norm.weight), cotangent),
+        sizes,
         strict=True,
     ):
-        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-13)
+        assert (np.abs((got - wanted).numpy()) <= 2 * gamma(60) * size).all()
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -641,7 +588,7 @@ def test_every_parameter_has_one_group_and_a_gradient(encoding: str) -> None:
     assert sorted(grouped) == sorted(map(id, model.parameters()))
     for name, parameter in model.named_parameters():
         (group,) = (g for g in groups if any(parameter is p for p in g["params"]))
-        assert group["lr"] == pytest.approx(0.03 if "gate" in name else 0.01)
+        assert group["lr"] == 0.01 * (3 if "gate" in name else 1)
         assert group["weight_decay"] == (0 if "gate" in name or "norm" in name else 0.1)
     model(random_tokens(2, 9)).square().sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
@@ -657,7 +604,7 @@ def test_the_seed_alone_decides_the_start() -> None:
     second, other = build_model(config, 1).state_dict(), build_model(config, 2).state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
-    assert first["blocks.1.attention.encoding.gate.bias"].item() == pytest.approx(AutoGridRoPE.BIAS)
+    assert first["blocks.1.attention.encoding.gate.bias"].item() == AutoGridRoPE.BIAS  # 1.5, a float32
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -669,7 +616,8 @@ def test_mixed_precision_trains_and_stays_near(encoding: str) -> None:
         loss = torch.nn.functional.cross_entropy(mixed[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
     loss.backward()
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
-    assert (mixed.float() - exact).abs().max() < 0.05 * exact.abs().max()
+    # No rounding bound: some ten steps each round to 2^-9, which is 2%; a tenth would be a wrong formula's.
+    assert (mixed.float() - exact).abs().max() < 0.1 * exact.abs().max()
 
 
 @pytest.mark.parametrize("config", [

@@ -31,6 +31,7 @@ from constructions import (
     search_minimisers,
 )
 from proofs_check.command_line import cli
+from tests._rounding import excess_error, gamma
 from theory import (
     HeadWeights,
     InputError,
@@ -183,7 +184,7 @@ def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners(
         )
         for signs in product((-1.0, 1.0), repeat=8)
     )
-    assert polished <= corners * (1 + 1e-12)
+    assert polished <= corners * (1 + 2 * excess_error(base, m))  # the best corner may be the point itself
     generator = np.random.default_rng(0)
 
     def plain(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -195,6 +196,7 @@ def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners(
         searched = scipy_minimize(
             plain, start, jac=True, method="TNC", bounds=[(-m, m)] * start.size, options={"maxfun": 300}
         )
+        # An optimum to a millionth: where searches stop is not rounding's, and they may reach the same minimum.
         assert polished <= searched.fun * (1 + 1e-6)
 
 
@@ -217,7 +219,9 @@ def test_certified_bounds_enclose_the_exact_loss_and_the_lower_bound_lies_below(
     for head in (problem.parameters.head(random), closed_form(setting)):
         excess = PopulationLoss(setting.frequencies, 1, length).excess(head, float(bound))
         lower, upper = population_excess_bounds(setting.frequencies, 1, length, head, bound)
-        assert float(lower) * (1 - 1e-9) <= excess <= float(upper) * (1 + 1e-9) + 1e-300
+        error = excess_error(head, float(bound))
+        assert error < 1e-8
+        assert float(lower) * (1 - error) <= excess <= float(upper) * (1 + error) + 2.0**-1022
         assert excess >= certified
 
 
@@ -246,7 +250,8 @@ def test_the_covering_box_holds_every_head_and_its_bound_lies_below(
     # All entries at the bound and alike: the head's largest entries are the box's, for some of its kinds.
     corner = problem.project(np.full(problem.parameters.size, 1.0))
     largest = max(largest, *(float(np.abs(part).max()) for part in problem.parameters.head(corner)))
-    assert largest <= float(box.bound) and (norm == "l2" or largest >= 0.999 * float(box.bound))
+    # An entry is an inner product of at most 8 terms, of a point that is on the box or ball up to a few roundings.
+    assert largest <= float(box.bound) * (1 + gamma(50)) and (norm == "l2" or largest >= 0.999 * float(box.bound))
 
 
 def test_the_bound_of_a_ball_is_above_its_floor_and_near_what_searches_find(tmp_path: Path) -> None:
@@ -269,6 +274,7 @@ def test_the_bound_of_a_ball_is_above_its_floor_and_near_what_searches_find(tmp_
     energy = np.linspace(0, float(problem.square_radius), 20_000)
     attention = whole / (2 * (1 + np.exp(energy * np.sqrt(rho / 2))))
     margin = np.sqrt((energy[-1] - energy) / 2) * (1 - attention)
+    # The grid of energies and the concave bound used differ by a hundredth or so; this is no matter of rounding.
     assert bound == pytest.approx(float(np.log1p(np.exp(-margin.max()))), rel=0.02)
 
 

@@ -37,6 +37,7 @@ from engine import (
 from engine._accuracy import count_exact
 from engine._run_directory import save_digested
 from engine._training import _leave_group
+from tests._rounding import gamma
 from theory import InputError
 
 CPU = Devices("cpu")
@@ -90,9 +91,10 @@ def largest_difference(directory: Path, weights: dict[str, torch.Tensor]) -> flo
     return max(float((tensors[name] - weights[name]).abs().max()) for name in weights)
 
 
-#: In float64 the order of summation moves a gradient by some 1e-15; over AdamW's epsilon 1e-8 and times a learning rate
-#: of 3e-3 that is at most 1e-9 in six steps. A wrong factor anywhere moves weights by far more.
-SAME = 1e-9
+#: A gradient below AdamW's epsilon, 1e-8, is worth its error over 1e-8 times the learning rate, 3e-3, a step; with an
+#: error of 1e-14, ten times what the order of sums does to gradients of size 1 in float64, that is 2e-8 in six steps.
+#: No strict bound: steps feed back into each other. Float32 moves weights by 7e-7 and more, a wrong factor by 1e-5.
+SAME = 2e-8
 
 
 @pytest.mark.parametrize("encoding", ["rope2d", "auto2d"])
@@ -107,7 +109,9 @@ def test_training_is_a_plain_loop_of_adamw(encoding: str, tmp_path: Path) -> Non
 
 def test_warm_up_and_cosine() -> None:
     config = TrainingConfig(steps=110, learning_rate=1e-2, final_learning_rate=1e-3, warmup=10)
-    assert [config.rate_factor(step) for step in (0, 4, 9, 10, 60, 110)] == pytest.approx([0.1, 0.5, 1, 1, 0.55, 0.1])
+    assert [config.rate_factor(step) for step in (0, 4, 9, 10, 60, 110)] == pytest.approx(
+        [0.1, 0.5, 1, 1, 0.55, 0.1], rel=gamma(20)
+    )
 
 
 def test_the_curriculum_grows_to_the_longest_string() -> None:
@@ -154,7 +158,7 @@ def test_two_torchrun_processes_do_the_work_of_one(tmp_path: Path) -> None:
     weights, _ = load_weights(tmp_path / "one" / "model.safetensors")
     assert largest_difference(tmp_path / "two", weights) < SAME
     two, one = (RunDirectory(tmp_path / name).metrics() for name in ("two", "one"))
-    assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], rel=1e-9)
+    assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], rel=SAME)
 
 
 def square(number: int) -> int:

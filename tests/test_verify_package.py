@@ -98,6 +98,7 @@ class FloatModel:
         return math.fsum(math.exp(score - top) * vote for score, vote in terms)
 
     def wrong(self, string, step, margin=1e-9):
+        # Weights are at most 1: floats are off by some 10^-14 here, so that the sign of more than 10^-9 is certain.
         n = self.numerator(string, step) * (1 if string[step - 1] == 0 else -1)
         assert abs(n) > margin
         return n < 0
