@@ -24,28 +24,24 @@ from rich.table import Table
 
 from benchmarks._provenance import provenance
 from benchmarks._rows import REPEATS, Row, median_seconds
-from benchmarks._sign_systems import sign_system_rows
-from benchmarks._two_layer import two_layer_rows
+from benchmarks.speed import sign_system_rows, two_layer_rows
 from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
 from engine import write_atomically
-from proofs_check._certificates import weights_input, write_certificate
+from proofs_check.documents import weights_input, write_certificate
 from proofs_check.verify import verify_file
 from theory import (
     MinimiserSetting,
-    PopulationLoss,
-    SeparationCertifier,
-    all_strings,
     certify_length,
     draw_grid_frequencies,
     exact_length,
-    furthest_length,
     ideal_grid_score,
-    resonance_columns_exact,
     sample_strings,
-    separation_lattice_for,
     theory_task,
-    working_precision,
 )
+from theory.grid import SeparationCertifier, furthest_length, resonance_columns_exact, separation_lattice_for
+from theory.minimisers import PopulationLoss
+from theory.numbers import working_precision
+from theory.task import all_strings
 
 RESULTS = Path(__file__).parent / "results" / "benchmarks.json"
 RHO, D, A, B = Fraction(20000), 120, 2, 3
@@ -133,7 +129,7 @@ def population_rows() -> list[Row]:
 
 def main_job_row() -> Row:
     """`copycert check --rho 20000` in a new process."""
-    command = [sys.executable, "-m", "proofs_check.command_line", "check", "--rho", "20000", "--json"]
+    command = [sys.executable, "-m", "copycert", "check", "--rho", "20000", "--json"]
     seconds = median_seconds(lambda k: subprocess.run(command, check=True, capture_output=True), 3)
     return Row("copycert check --rho 20000", seconds, "s", "< 60 s", 3)
 

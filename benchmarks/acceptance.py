@@ -23,19 +23,13 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks._provenance import provenance
-from benchmarks._sign_table import several_heads, table_entries
-from benchmarks._two_layer import two_layer_at_its_length
+from benchmarks.speed import several_heads, table_entries, two_layer_at_its_length
 from constructions import build_grid_copier, greedy_copy, replay
 from engine import write_atomically
-from theory import (
-    TYPICAL_LENGTH,
-    draw_grid_frequencies,
-    exact_length,
-    furthest_length,
-    ideal_grid_score,
-    sample_strings,
-    single_flip_strings,
-)
+from theory import draw_grid_frequencies, exact_length, ideal_grid_score, sample_strings
+from theory.grid import furthest_length
+from theory.numbers import TYPICAL_LENGTH
+from theory.task import single_flip_strings
 
 RESULTS = Path(__file__).parent / "results" / "acceptance.json"
 SEED = 0

@@ -24,18 +24,11 @@ import torch
 from rich.progress import track
 
 from benchmarks._provenance import kept_under, provenance
-from benchmarks._small_models import (
-    Sample,
-    brute_force,
-    copying_sample,
-    least_half,
-    nearly_half,
-    opposed_sample,
-    sharpened,
-)
-from constructions import one_layer_model
 from engine import write_atomically
-from theory import CertifiedHalf, CertifiedHeads, certify_half, certify_heads, certify_strings
+from proofs_check.certify import one_layer_model
+from tests.models.small import Sample, brute_force, copying_sample, least_half, nearly_half, opposed_sample, sharpened
+from theory import certify_half, certify_heads, certify_strings
+from theory.one_layer import CertifiedHalf, CertifiedHeads
 
 RESULTS = Path(__file__).parent / "results" / "certify_branching.json"
 SEED = 0

@@ -26,10 +26,10 @@ import torch
 from rich.progress import track
 
 from benchmarks._provenance import kept_under, provenance
-from benchmarks._small_models import Sample, blend, brute_force, copying_sample, random_sample
-from constructions import one_layer_model
 from engine import write_atomically
-from theory import Certified, certify_strings
+from proofs_check.certify import one_layer_model
+from tests.models.small import Sample, blend, brute_force, copying_sample, random_sample
+from theory import CertifiedHead, certify_strings
 
 RESULTS = Path(__file__).parent / "results" / "certify_campaign.json"
 SEED = 0
@@ -85,7 +85,7 @@ def near_margin(seed: int) -> Iterator[Sample]:
         yield blend(good, bad, high + step)
 
 
-def verdict(sample: Sample, longest: int) -> Certified:
+def verdict(sample: Sample, longest: int) -> CertifiedHead:
     return certify_strings(one_layer_model(sample.model, sample.template), longest)
 
 

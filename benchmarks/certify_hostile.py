@@ -36,22 +36,11 @@ import torch
 from flint import arb, fmpq
 from rich.progress import track
 
-from benchmarks._every_string import (
-    Frequency,
-    Judged,
-    PlainModel,
-    Row,
-    UndefinedError,
-    find,
-    is_copied,
-    judge,
-)
 from benchmarks._provenance import provenance
-from constructions import one_layer_model
 from engine import ALiBi, Encoding, RoPE, Transformer, TransformerConfig
-from proofs_check._command_certify import decide, write_outcome
-from proofs_check._one_layer_file import Subject
+from proofs_check.certify import Subject, certify, write_certified
 from proofs_check.verify import verify_file
+from tests.models.every_string import Frequency, Judged, PlainModel, Row, UndefinedError, find, is_copied, judge
 from theory import BasePower, CopyTask, GridFrequencies, InputError, Radian, Template, Turn
 
 RESULTS = Path(__file__).parent / "results" / "certify_hostile.jsonl"
@@ -505,7 +494,7 @@ def _ask(asked: Hostile, certificate: bool) -> Answer:
     model, template = engine_model(asked)
     names = tuple(f"t{token}" for token in range(len(asked.plain.embedding)))
     subject = Subject(model, CopyTask(template.prefix, template.infix, model.newline, names), template, "hostile")
-    outcome = decide(subject, one_layer_model(model, template), asked.longest, asked.criterion, None, lambda: None)
+    outcome = certify(subject, asked.longest, asked.criterion)
     worst = outcome.worst
     found = Answer(
         outcome.status, outcome.proved_to, outcome.fails_at, float(outcome.margin), outcome.margin_below,
@@ -515,12 +504,12 @@ def _ask(asked: Hostile, certificate: bool) -> Answer:
         return found
     with tempfile.TemporaryDirectory() as folder:
         try:
-            written = write_outcome(Path(folder), subject, outcome, asked.longest, asked.criterion)
+            written = write_certified(Path(folder), outcome)
         except ArithmeticError as error:
             return replace(found, accepted=False, statement=" ".join(str(error).split()))
-        if written is None:
-            return replace(found, accepted=False, statement="no certificate was written")
-        verdict = verify_file(Path(folder) / written["file"])
+        if written.file is None:
+            return replace(found, accepted=False, statement=f"no certificate was written: {written.reason}")
+        verdict = verify_file(Path(folder) / written.file)
     return replace(found, accepted=verdict.accepted, statement=str(verdict.statement or verdict.reason))
 
 

@@ -27,15 +27,11 @@ import numpy as np
 import torch
 
 from benchmarks._provenance import kept_under, provenance
-from constructions import one_layer_model
-from constructions.one_layer import replay_error, replay_step
 from engine import RunDirectory, preset_run, train, write_atomically
-from proofs_check._certificates import weights_input, write_certificate
-from proofs_check._command_certify import described
-from proofs_check._one_layer_file import Subject, load_subject, save_subject
+from proofs_check.certify import Subject, described, load, one_layer_model, replay_error, replay_step, save_subject
+from proofs_check.documents import weights_input, write_certificate
 from theory import OneLayerModel, certify_strings
-from theory._certify_one_layer import View, kernels_for
-from theory._worst_case import first_step, float_votes, later_steps, needed_spans
+from theory.one_layer import View, first_step, float_votes, kernels_for, later_steps, needed_spans
 
 RESULTS = Path(__file__).parent / "results" / "certify_seeds.json"
 SEEDS, LENGTH, CAP = 8, 100_000, 1_000_000
@@ -46,7 +42,7 @@ def subject(runs: Path, seed: int) -> Subject:
     path = runs / f"rope2d-{seed}"
     if not (path / "model.safetensors").exists():
         train(preset_run("provable-1layer", "rope2d", seed), RunDirectory(path))
-    return load_subject(path)
+    return load(path)
 
 
 def seed_row(runs: Path, seed: int) -> dict[str, Any]:

@@ -40,15 +40,9 @@ from rich.progress import track
 from benchmarks._provenance import ROOT, kept_under, provenance
 from constructions import Found, MinimiserProblem, ProgrammeMethod, best_of, programme_heads, search_minimisers
 from engine import write_atomically
-from theory import (
-    HeadWeights,
-    MinimiserSetting,
-    Queries,
-    ball,
-    draw_grid_frequencies,
-    head_length,
-    working_precision,
-)
+from theory import MinimiserSetting, draw_grid_frequencies, head_length
+from theory.minimisers import HeadWeights, Queries
+from theory.numbers import ball, working_precision
 
 RESULTS = Path(__file__).parent / "results" / "minimiser_comparison.json"
 KEPT = ROOT / "out" / "minimiser_comparison"

@@ -31,9 +31,10 @@ from rich.progress import track
 from benchmarks._provenance import ROOT, kept_under, provenance
 from constructions import Found, MinimiserProblem, Start, programme_heads, search_minimisers
 from engine import write_atomically
-from proofs_check._theorem_4_2 import loss_certificate
+from proofs_check.claims import loss_certificate
 from proofs_check.verify import verify_file
-from theory import LossBound, MinimiserSetting, draw_grid_frequencies, loss_lower_bound
+from theory import MinimiserSetting, draw_grid_frequencies, loss_lower_bound
+from theory.minimisers import LossBound
 
 RESULTS = Path(__file__).parent / "results" / "minimisers.json"
 KEPT = ROOT / "out" / "minimisers"

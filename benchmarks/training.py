@@ -27,6 +27,8 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks._provenance import ROOT, provenance
+from copycert.command._compare import KEEPS, run_name, write_plots
+from copycert.sampled import Job, Questions, comparison_document, repetition_summary, run_job, summary
 from engine import (
     COPY_DISTRIBUTIONS,
     Devices,
@@ -40,8 +42,6 @@ from engine import (
     train,
     write_atomically,
 )
-from proofs_check._command_compare import KEEPS, run_name, write_plots
-from proofs_check._comparison import Job, Questions, comparison_document, repetition_summary, run_job, summary
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 RUNS = ROOT / "out" / "training"

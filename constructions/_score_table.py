@@ -16,19 +16,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from theory import (
-    CopyTask,
-    InputError,
-    Layout,
-    Position,
-    Strings,
-    Unknown,
-    Witness,
-    grid_positions,
-    relation_named,
-    seen_by_steps,
-    theory_task,
-)
+from theory import CopyTask, InputError, relation_named, theory_task
+from theory.signs import Layout, Unknown, Witness, seen_by_steps
+from theory.task import Position, Strings, grid_positions
 
 
 @dataclass(frozen=True)

@@ -40,19 +40,9 @@ from torch import Tensor
 from constructions._exact_weights import exact_matrix, exact_product
 from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig
-from theory import (
-    CopyTask,
-    GridFrequencies,
-    InputError,
-    Turn,
-    Unknown,
-    Witness,
-    ball,
-    decide,
-    seen_by_steps,
-    theory_task,
-    working_precision,
-)
+from theory import CopyTask, GridFrequencies, InputError, Turn, decide, theory_task
+from theory.numbers import ball, working_precision
+from theory.signs import Unknown, Witness, seen_by_steps
 
 VOTE = "vote"
 

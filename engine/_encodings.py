@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from engine._rotary import RotaryPhases
 from engine._scan import affine_scan
-from theory import Frequency, GridFrequencies, require_at_least
+from theory import Frequency, GridFrequencies
+from theory.numbers import require_at_least
 
 #: cos + i sin of the angle of each coordinate pair at each token, the same for all sequences or not; or no turning.
 Turns = Complex[Tensor, "one_or_batch block pairs"] | None

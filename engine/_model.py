@@ -14,7 +14,8 @@ from torch import nn
 from engine._encodings import ALiBi, AutoGridRoPE, Encoding, GridRoPE, RoPE
 from engine._norm import NORM_EPSILON
 from engine._transformer import Transformer, TransformerConfig
-from theory import BasePower, InputError, base_grid_frequencies, parse_rational, require_at_least
+from theory import BasePower, InputError, base_grid_frequencies
+from theory.numbers import parse_rational, require_at_least
 
 #: Names of the positional encodings, as on the command line.
 ENCODINGS = ("rope", "nope", "alibi", "rnope", "rope2d", "hrope", "auto2d")

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Complex, Float, Float64, Int64, Shaped
 from torch import Tensor, nn
 
-from theory import Frequency, fixed_point_turns
+from theory import Frequency
+from theory.numbers import fixed_point_turns
 
 _WORD = 32
 _MASK = (1 << _WORD) - 1

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from engine._attention import Attention, KeysValues, SubNorm
 from engine._encodings import Encoding, GridRoPE, Places, RoPE, place_after, places_of
 from engine._norm import NORM_EPSILON, RMSNorm
-from theory import Frequency, GridFrequencies, InputError, Radian, require_at_least
+from theory import Frequency, GridFrequencies, InputError, Radian
+from theory.numbers import require_at_least
 
 #: Tokens in a block of queries and in a block of keys: score blocks of float32 are 4 MiB a head and sequence.
 QUERY_BLOCK, KEY_BLOCK = 512, 2048

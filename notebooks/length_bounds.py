@@ -31,15 +31,8 @@ from math import log10
 import numpy as np
 
 from constructions import build_grid_copier, build_two_layer_copier, greedy_copy, replay
-from theory import (
-    draw_grid_frequencies,
-    exact_length,
-    furthest_length,
-    norm_ceiling,
-    paper_two_layer_length,
-    sample_strings,
-    two_layer_length,
-)
+from theory import draw_grid_frequencies, exact_length, paper_two_layer_length, sample_strings, two_layer_length
+from theory.grid import furthest_length, norm_ceiling
 
 QUICK = bool(os.environ.get("COPYCERT_QUICK"))
 DRAWS = 3 if QUICK else 20
@@ -104,7 +97,7 @@ for rho_two in (10_001, 10**6):
 
 # %%
 if not QUICK:
-    from proofs_check._plot_bounds import bounds_series, draw_bounds
+    from copycert.figures import bounds_series, draw_bounds
 
     figure = draw_bounds(bounds_series(DRAWS, seed=0))
     figure  # noqa: B018 - the notebook shows it

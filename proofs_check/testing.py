@@ -30,7 +30,8 @@ from constructions import (
     refuting_cases,
     strongest_probe,
 )
-from theory import Case, InputError
+from theory import InputError
+from theory.signs import Case
 
 try:
     from hypothesis import strategies as st

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor, cat
 
-from constructions.one_layer import replay_error
 from engine import Transformer
-from theory import HeadWeights, OneLayerModel
+from proofs_check.certify import replay_error
+from theory import OneLayerModel
+from theory.minimisers import HeadWeights
 
 #: Unit roundoff of float64 and float32.
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24

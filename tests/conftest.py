@@ -10,7 +10,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-install_import_hook(["theory", "engine", "constructions"], "beartype.beartype").__enter__()
+install_import_hook(["theory", "engine", "constructions", "proofs_check.certify"], "beartype.beartype").__enter__()
 
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402

@@ -3,9 +3,9 @@
 It shares no code with what makes certificates, and needs python-flint only. docs/certificates.md specifies it.
 """
 
-from proofs_check.verify._document import UnreadableCertificateError as UnreadableCertificateError
-from proofs_check.verify._files import certificates_in as certificates_in
 from proofs_check.verify._verdict import Finding as Finding
 from proofs_check.verify._verdict import Verdict as Verdict
 from proofs_check.verify._verdict import verify_file as verify_file
 from proofs_check.verify._verdict import verify_paths as verify_paths
+from proofs_check.verify.reading import UnreadableCertificateError as UnreadableCertificateError
+from proofs_check.verify.reading import certificates_in as certificates_in

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from proofs_check.verify import Verdict, verify_paths
+from proofs_check.verify._verdict import Verdict, verify_paths
 
 USAGE = "usage: python -m proofs_check.verify [--json] FILE|DIR ..."
 

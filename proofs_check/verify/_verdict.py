@@ -6,38 +6,55 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from proofs_check.verify._all_budgets import check_all_budgets
-from proofs_check.verify._anchor_lemma import check_anchor_lemma, check_anchor_pair
-from proofs_check.verify._ceiling import check_dirichlet_ceiling
-from proofs_check.verify._cosine import check_cosine_lemma, check_cosine_step_counterexample
-from proofs_check.verify._counterexample import check_grid_counterexample
-from proofs_check.verify._document import (
+from proofs_check.verify.grid import (
+    GridModel,
+    check_cosine_lemma,
+    check_cosine_step_counterexample,
+    check_dirichlet_ceiling,
+    check_failure_probability,
+    check_failure_probability_at,
+    check_grid_counterexample,
+    check_grid_scan,
+    check_grid_separation,
+    grid_model,
+    read_grid_model,
+)
+from proofs_check.verify.minimisers import check_minimiser_gap, check_minimiser_limit_failure, check_minimiser_loss
+from proofs_check.verify.one_layer import (
+    MOST_UNITS,
+    check_one_layer_branching,
+    check_one_layer_copies,
+    check_one_layer_counterexample,
+)
+from proofs_check.verify.reading import (
     Rejected,
     UnreadableCertificateError,
+    limited,
     one_line,
+    read_certificate,
+    read_weights_file,
     require_fields,
     require_rational,
     require_text,
+    select,
     shown,
     spell,
 )
-from proofs_check.verify._failure_probability import check_failure_probability, check_failure_probability_at
-from proofs_check.verify._files import read_certificate, select
-from proofs_check.verify._grid_model import GridModel, grid_model, read_grid_model
-from proofs_check.verify._minimiser_gap import check_minimiser_gap, check_minimiser_limit_failure
-from proofs_check.verify._minimiser_loss import check_minimiser_loss
-from proofs_check.verify._one_layer_branching import check_one_layer_branching
-from proofs_check.verify._one_layer_copies import MOST_UNITS, check_one_layer_copies, check_one_layer_counterexample
-from proofs_check.verify._scan import check_grid_scan
-from proofs_check.verify._separation import check_grid_separation
-from proofs_check.verify._sign_system import check_sign_cancellation, check_sign_witness
-from proofs_check.verify._two_layer_ceiling import check_attention_share_ceiling, check_plane_curve_ceiling
-from proofs_check.verify._two_layer_counterexample import check_two_layer_counterexample
-from proofs_check.verify._two_layer_length import check_two_layer_length
-from proofs_check.verify._two_layer_model import CONSTRUCTION, TwoLayerModel, read_two_layer_model, two_layer_model
-from proofs_check.verify._two_layer_step import check_two_layer_wrong_step
-from proofs_check.verify._weights_file import read_weights_file
-from proofs_check.verify._work import limited
+from proofs_check.verify.signs import check_sign_cancellation, check_sign_witness
+from proofs_check.verify.two_layer import (
+    CONSTRUCTION,
+    TwoLayerModel,
+    check_all_budgets,
+    check_anchor_lemma,
+    check_anchor_pair,
+    check_attention_share_ceiling,
+    check_plane_curve_ceiling,
+    check_two_layer_counterexample,
+    check_two_layer_length,
+    check_two_layer_wrong_step,
+    read_two_layer_model,
+    two_layer_model,
+)
 
 ENVELOPE = ("schema", "kind", "inputs", "evidence", "claim")
 

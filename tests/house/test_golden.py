@@ -26,7 +26,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from proofs_check.command_line import cli
+from copycert.command._main import cli
 from proofs_check.verify import verify_file, verify_paths
 
 ROOT = Path(__file__).parents[2]
@@ -190,7 +190,7 @@ def answered(name: str, out: Path) -> dict[str, str]:
     arguments = [word.replace("GOLDEN", str(GOLDEN)).replace("OUT", str(out)) for word in CALLS[name].split()]
     if name == "check":
         # Ten seconds, of which a process that checks every signature makes thirty.
-        command = [sys.executable, "-m", "proofs_check.command_line", *arguments, "--json"]
+        command = [sys.executable, "-m", "copycert", *arguments, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         code, output = done.returncode, done.stdout
     else:
@@ -236,7 +236,8 @@ def test_every_command_with_json_is_called_but_one() -> None:
 
 def commands(group: click.Group = cli, before: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command with the words that call it."""
-    for name, command in group.commands.items():
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
         yield before + name, command
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
@@ -354,7 +355,7 @@ def test_names_in_the_pages_are_there(name: str) -> None:
 
 
 def test_names_are_found_in_pages() -> None:
-    text = "Call `theory.certify_table(...)` of `exact_length(score)`, not `theory/_balls.py` or `length`. Theory. End."
+    text = "Call `theory.certify_table(...)` of `exact_length(score)`, not `theory/numbers/_balls.py` or `length`. End."
     code = ["from theory import (\n    decide,\n    spell as s,\n)\nimport proofs_check.verify\nimport json\n"]
     assert spoken_of(text, code) == {
         "theory.certify_table", "theory.exact_length", "theory.decide", "theory.spell", "proofs_check.verify",

@@ -1,0 +1,1 @@
+"""The front: what a person imports and types."""

@@ -1,0 +1,5 @@
+"""`python -m copycert`: the command line."""
+
+from copycert.command import main
+
+main()

@@ -1,0 +1,202 @@
+"""`copycert bound`: how far a copier copies every string."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from copycert.command._options import COUNT, Rational, json_option, print_json
+from copycert.command._two_layer import describe_copier, require_precision, two_layer_bound
+from proofs_check.claims import Status, witness_document
+from proofs_check.documents import json_ready
+from theory import (
+    GridFrequencies,
+    InputError,
+    LengthBound,
+    Turn,
+    base_grid_frequencies,
+    exact_length,
+    ideal_grid_score,
+    read_grid_frequencies,
+)
+
+#: No longer string is written out: it stands in one line, and its position says all of it.
+LONGEST_WITNESS = 10**7
+
+full_witness_option = click.option(
+    "--full-witness",
+    is_flag=True,
+    help=f"Write the failing string out in the JSON object, up to {LONGEST_WITNESS} symbols.",
+)
+
+
+@click.group()
+def bound() -> None:
+    """How far a copier copies."""
+
+
+@bound.command("grid")
+@click.option(
+    "--frequencies",
+    "file",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="JSON file of row and column frequencies.",
+)
+@click.option("--base", type=Rational(), default=None, help="Base B of frequencies B^(-f/(D/4)) radians per position.")
+@click.option("--d", type=COUNT, default=None, help="RoPE dimension, with --base.")
+@click.option("--scale", type=Rational(), required=True, help="Score scale S.")
+@click.option("--a", type=COUNT, required=True, help="Tokens before the string.")
+@click.option("--b", type=COUNT, required=True, help="Tokens between the string and its copy, at least 2.")
+@click.option("--limit", type=COUNT, default=1_000_000, show_default=True, help="Largest length looked at.")
+@full_witness_option
+@json_option
+@click.pass_context
+def bound_grid(
+    ctx: click.Context,
+    file: Path | None,
+    base: Fraction | None,
+    d: int | None,
+    scale: Fraction,
+    a: int,
+    b: int,
+    limit: int,
+    full_witness: bool,
+    as_json: bool,
+) -> None:
+    """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every
+    string.
+    """
+    frequencies = _chosen_frequencies(file, base, d)
+    found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
+    if as_json:
+        print_json(bound_document(found, found.status, full_witness=full_witness))
+    else:
+        unit = "base powers, radians" if base is not None else _unit(frequencies)
+        click.echo(
+            f"{len(frequencies.column)} column frequencies ({unit} per position), S = {scale}, a = {a}, b = {b}."
+        )
+        _print_bound(found)
+    ctx.exit(0 if found.status == "PROVED" else 3)
+
+
+@bound.command("two-layer")
+@click.option("--rho", type=Rational(), required=True, help="Norm budget.")
+@click.option(
+    "--variant", default="paper", show_default=True, help="Weights: paper, sharp, shared (a plane) or trained-layout."
+)
+@click.option("--a", type=COUNT, default=2, show_default=True, help="Tokens before the string, at least 2.")
+@click.option(
+    "--b", type=COUNT, default=3, show_default=True, help="Tokens between the string and its copy, at least 2."
+)
+@click.option(
+    "--pairs", type=COUNT, default=None, help="Turning pairs of the sharp variants [default: 32 for rho > 10^4]."
+)
+@click.option("--beyond-theorem", is_flag=True, help="Allow rho <= 10^4.")
+@click.option("--dtype", default=None, help="Run the torch model in this format too: float64, float32 or bfloat16.")
+@click.option("--beyond-precision", is_flag=True, help="Go on if that run gets a step wrong.")
+@full_witness_option
+@json_option
+@click.pass_context
+def bound_two_layer(
+    ctx: click.Context,
+    rho: Fraction,
+    variant: str,
+    a: int,
+    b: int,
+    pairs: int | None,
+    beyond_theorem: bool,
+    dtype: str | None,
+    beyond_precision: bool,
+    full_witness: bool,
+    as_json: bool,
+) -> None:
+    """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
+    copier, found = two_layer_bound(rho, variant, a, b, pairs, beyond_theorem)
+    trial = (
+        None if dtype is None else require_precision(copier, min(copier.length, found.lower), dtype, beyond_precision)
+    )
+    # What is not looked for above the proved length is no part of the question.
+    status: Status = "PROVED" if found.lower else found.status
+    if as_json:
+        run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
+        print_json({**bound_document(found, status, full_witness=full_witness), **run})
+    else:
+        click.echo(describe_copier(copier))
+        _print_bracket(found, copier.rho, status)
+        if trial is not None:
+            click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
+    ctx.exit(0 if status == "PROVED" else 3)
+
+
+def bound_document(found: LengthBound, status: Status, *, full_witness: bool = False) -> dict[str, Any]:
+    """A length bound as one JSON object: what is proved up to `proved_to`, and false at `fails_at`."""
+    longest = LONGEST_WITNESS if full_witness else 0
+    document = {
+        "status": status,
+        "length": found.length,
+        "length_lower": found.lower,
+        "length_upper": found.upper,
+        "limit": found.limit,
+        "exceeds_limit": found.exceeds_limit,
+        "proved_to": found.lower,
+        "fails_at": None if found.fails is None else found.fails.length,
+        "exact": found.length is not None,
+        "witness": None if found.fails is None else witness_document(found.fails, longest),
+    }
+    ready: dict[str, Any] = json_ready(document)
+    return ready
+
+
+def _unit(frequencies: GridFrequencies) -> str:
+    return "turns" if isinstance(frequencies.column[0], Turn) else "radians"
+
+
+def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None) -> GridFrequencies:
+    if file is not None and base is None and d is None:
+        return read_grid_frequencies(file)
+    if file is None and base is not None and d is not None:
+        return base_grid_frequencies(base, d)
+    given = [name for name, value in (("--frequencies", file), ("--base", base), ("--d", d)) if value is not None]
+    allowed = "--frequencies FILE alone, or else both --base B and --d D"
+    raise InputError("options", " and ".join(given) or "none of frequencies", allowed)
+
+
+def _print_bound(found: LengthBound) -> None:
+    if found.exceeds_limit:
+        click.echo(f"PROVED: every string of every length <= {found.limit} is copied (the scan's --limit).")
+    elif found.fails is not None:
+        between = "" if found.length is not None else f"; the exact bound is between {found.lower} and {found.upper}"
+        click.echo(
+            f"{found.status}: every string of every length <= {found.lower} is copied, and not every string of length "
+            f"{found.fails.length}{between}."
+        )
+    else:
+        click.echo(
+            f"UNDECIDED: every string of every length <= {found.lower} is copied; length {found.lower + 1} is not "
+            "decided."
+        )
+    if found.fails is not None:
+        click.echo(
+            f"Witness: {found.fails.length} symbols, all {found.fails.background} but symbol "
+            f"{found.fails.flip_position}; step {found.fails.step} is wrong."
+        )
+    click.echo("Label: new. Method: float+bound for the columns skipped, ball for those that count.")
+
+
+def _print_bracket(found: LengthBound, rho: Fraction, status: Status) -> None:
+    """A length bound, which is a bracket where no scan is possible."""
+    constant = float(found.lower / rho**2)
+    click.echo(f"{status}: every string of every length <= {found.lower} is copied ({constant:.4g} rho^2).")
+    if found.fails is None:
+        click.echo("No failing string was looked for or found.")
+    else:
+        click.echo(
+            f"PROVED: not every string of length {found.fails.length} is. Witness: all 0 but symbol "
+            f"{found.fails.flip_position}; step {found.fails.step} is wrong."
+        )
+    click.echo("Label: new; reconstructed for the paper's weights. Method: ball.")

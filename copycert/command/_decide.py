@@ -1,0 +1,82 @@
+"""`copycert decide`: can any one-layer, one-head model copy all strings up to a length?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from copycert.command._options import COUNT, json_option, print_json
+from proofs_check._results import output_directory
+from proofs_check.claims import case_documents, decision_certificate
+from theory import Decision, decide
+from theory.task import RELATIONS
+
+
+@click.command("decide")
+@click.option("--relation", required=True, help="Positional relation: " + ", ".join(RELATIONS) + ".")
+@click.option("--a", type=COUNT, required=True, help="Tokens before the string.")
+@click.option("--b", type=COUNT, required=True, help="Tokens between the string and its copy.")
+@click.option("--length", type=COUNT, required=True, help="Longest string.")
+@click.option("--signs", default="any", show_default=True, help="Votes of 0 and 1: any, opposite or equal.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Directory for the certificate.")
+@json_option
+@click.pass_context
+def decide_command(
+    ctx: click.Context, relation: str, a: int, b: int, length: int, signs: str, out: Path | None, as_json: bool
+) -> None:
+    """Can any one-layer, one-head model copy all strings up to a length? A model, or a few strings that cancel."""
+    decision = decide(relation, a, b, length, signs)
+    with output_directory(out) as directory:
+        name = f"decide-{relation}-a-{a}-b-{b}-length-{length}-{signs}.json"
+        decision_certificate(directory, name, decision)
+    document = decision_document(decision, None if out is None else str(out / name))
+    if as_json:
+        print_json(document)
+    else:
+        _print_decision(decision, out, name)
+    ctx.exit(0)
+
+
+def decision_document(decision: Decision, file: str | None) -> dict[str, Any]:
+    """A decision as one JSON object; `file` is its certificate or witness, if it was kept."""
+    return {
+        "relation": decision.layout.relation,
+        "a": decision.layout.a,
+        "b": decision.layout.b,
+        "length": decision.length,
+        "signs": decision.signs,
+        "possible": decision.possible,
+        "witness" if decision.possible else "certificate": file,
+        "cases": case_documents(decision.cases),
+    }
+
+
+def _print_decision(decision: Decision, out: Path | None, name: str) -> None:
+    what = f"every binary string of length <= {decision.length} ({decision.layout.relation}, a = {decision.layout.a}, "
+    what += f"b = {decision.layout.b}, signs {decision.signs})"
+    if decision.possible:
+        click.echo(f"POSSIBLE: a one-layer, one-head model copies {what}.")
+    else:
+        click.echo(f"IMPOSSIBLE: no one-layer, one-head model copies {what}.")
+        _print_cases(decision)
+    click.echo("Label: new. Method: exact; accepted by the independent checker.")
+    click.echo(f"Saved: {out / name}" if out else "--out DIR keeps the certificate.")
+
+
+def _print_cases(decision: Decision) -> None:
+    part = decision.certificates[0]
+    assumed = ", ".join(f"{token} votes for {0 if vote > 0 else 1}" for token, vote in part.votes)
+    click.echo(f"These steps cannot all be right{f' if {assumed}' if assumed else ''}:")
+    for case in part.cases:
+        n, i = len(case.string), case.step
+        seen = f"after {case.string[: i - 1]}" if i > 1 else "at the start"
+        times = f", counted {case.multiplier} times" if case.multiplier > 1 else ""
+        click.echo(f"  string {case.string} (length {n}), step {i}: {seen}, write {case.string[i - 1]}{times}")
+    click.echo(
+        "At each step the votes of all tokens seen, weighted by attention, must add up to the side of the symbol to "
+        "write. Write each sum with + for 0 and - for 1: added up, every contribution cancels or has the wrong sign."
+    )
+    if len(decision.certificates) > 1:
+        click.echo(f"{len(decision.certificates) - 1} more such lists cover the other signs of the votes.")
