@@ -25,7 +25,7 @@ def test_python_examples_run(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_files_exist(page: Path) -> None:
     names = re.findall(
-        r"`((?:theory|engine|constructions|proofs_check|docs|tests|benchmarks)/[\w./-]*)`",
+        r"`((?:theory|engine|constructions|proofs_check|copycert|docs|tests|benchmarks)/[\w./-]*)`",
         page.read_text(encoding="utf-8"),
     )
     assert names
