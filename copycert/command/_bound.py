@@ -5,27 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
+import copycert._bound as front
+from constructions import TwoLayerCopier
+from copycert._bound import LONGEST_WITNESS
 from copycert.command._options import COUNT, Rational, json_option, print_json
-from copycert.command._two_layer import describe_copier, require_precision, two_layer_bound
-from proofs_check.claims import Status, witness_document
-from proofs_check.documents import json_ready
-from theory import (
-    GridFrequencies,
-    InputError,
-    LengthBound,
-    Turn,
-    base_grid_frequencies,
-    exact_length,
-    ideal_grid_score,
-    read_grid_frequencies,
-)
-
-#: No longer string is written out: it stands in one line, and its position says all of it.
-LONGEST_WITNESS = 10**7
+from theory import GridFrequencies, InputError, LengthBound, Turn, read_grid_frequencies
+from theory.task import Status
 
 full_witness_option = click.option(
     "--full-witness",
@@ -71,17 +59,21 @@ def bound_grid(
     """The exact length up to which the ideal 2D-RoPE copier with these frequencies and score scale copies every
     string.
     """
-    frequencies = _chosen_frequencies(file, base, d)
-    found = exact_length(ideal_grid_score(frequencies, scale, a, b), limit)
+    given = [name for name, value in (("--frequencies", file), ("--base", base), ("--d", d)) if value is not None]
+    if given not in (["--frequencies"], ["--base", "--d"]):
+        allowed = "--frequencies FILE alone, or else both --base B and --d D"
+        raise InputError("options", " and ".join(given) or "none of frequencies", allowed)
+    frequencies = None if file is None else read_grid_frequencies(file)
+    answer = front.bound_grid(frequencies, base=base, d=d, scale=scale, a=a, b=b, limit=limit)
     if as_json:
-        print_json(bound_document(found, found.status, full_witness=full_witness))
+        print_json(answer.document(full_witness=full_witness))
     else:
-        unit = "base powers, radians" if base is not None else _unit(frequencies)
-        click.echo(
-            f"{len(frequencies.column)} column frequencies ({unit} per position), S = {scale}, a = {a}, b = {b}."
-        )
-        _print_bound(found)
-    ctx.exit(0 if found.status == "PROVED" else 3)
+        unit, count = ("base powers, radians", (d or 0) // 4)
+        if frequencies is not None:
+            unit, count = _unit(frequencies), len(frequencies.column)
+        click.echo(f"{count} column frequencies ({unit} per position), S = {scale}, a = {a}, b = {b}.")
+        _print_bound(answer.found)
+    ctx.exit(0 if answer.status == "PROVED" else 3)
 
 
 @bound.command("two-layer")
@@ -116,54 +108,34 @@ def bound_two_layer(
     as_json: bool,
 ) -> None:
     """The length up to which the two-layer RoPE copier of a norm budget copies every string, of its stored weights."""
-    copier, found = two_layer_bound(rho, variant, a, b, pairs, beyond_theorem)
-    trial = (
-        None if dtype is None else require_precision(copier, min(copier.length, found.lower), dtype, beyond_precision)
-    )
-    # What is not looked for above the proved length is no part of the question.
-    status: Status = "PROVED" if found.lower else found.status
+    answer = front.bound_two_layer(rho, variant, a=a, b=b, pairs=pairs, beyond_theorem=beyond_theorem)
+    copier = answer.model
+    assert copier is not None
+    trial = None
+    if dtype is not None:
+        trial = front.require_precision(copier, min(copier.length, answer.proved_to), dtype, beyond_precision)
     if as_json:
         run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
-        print_json({**bound_document(found, status, full_witness=full_witness), **run})
+        print_json({**answer.document(full_witness=full_witness), **run})
     else:
-        click.echo(describe_copier(copier))
-        _print_bracket(found, copier.rho, status)
+        click.echo(_described(copier))
+        _print_bracket(answer.found, copier.rho, answer.status)
         if trial is not None:
             click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
-    ctx.exit(0 if status == "PROVED" else 3)
+    ctx.exit(0 if answer.status == "PROVED" else 3)
 
 
-def bound_document(found: LengthBound, status: Status, *, full_witness: bool = False) -> dict[str, Any]:
-    """A length bound as one JSON object: what is proved up to `proved_to`, and false at `fails_at`."""
-    longest = LONGEST_WITNESS if full_witness else 0
-    document = {
-        "status": status,
-        "length": found.length,
-        "length_lower": found.lower,
-        "length_upper": found.upper,
-        "limit": found.limit,
-        "exceeds_limit": found.exceeds_limit,
-        "proved_to": found.lower,
-        "fails_at": None if found.fails is None else found.fails.length,
-        "exact": found.length is not None,
-        "witness": None if found.fails is None else witness_document(found.fails, longest),
-    }
-    ready: dict[str, Any] = json_ready(document)
-    return ready
+def _described(copier: TwoLayerCopier) -> str:
+    """One line on what was built."""
+    size, pairs = float(copier.square_norm() / copier.rho**2), len(copier.frequencies.column)
+    return (
+        f"Two-layer copier, {copier.variant}, {pairs} turning pairs, rho = {copier.rho}, a = {copier.task.a}, b = "
+        f"{copier.task.b}, d = {copier.model.config.model_width}; square norm {size:.4f} rho^2 (exact, stored weights)."
+    )
 
 
 def _unit(frequencies: GridFrequencies) -> str:
     return "turns" if isinstance(frequencies.column[0], Turn) else "radians"
-
-
-def _chosen_frequencies(file: Path | None, base: Fraction | None, d: int | None) -> GridFrequencies:
-    if file is not None and base is None and d is None:
-        return read_grid_frequencies(file)
-    if file is None and base is not None and d is not None:
-        return base_grid_frequencies(base, d)
-    given = [name for name, value in (("--frequencies", file), ("--base", base), ("--d", d)) if value is not None]
-    allowed = "--frequencies FILE alone, or else both --base B and --d D"
-    raise InputError("options", " and ".join(given) or "none of frequencies", allowed)
 
 
 def _print_bound(found: LengthBound) -> None:

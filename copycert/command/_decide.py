@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from copycert.command._options import COUNT, json_option, print_json
-from proofs_check._results import output_directory
-from proofs_check.claims import case_documents, decision_certificate
-from theory import Decision, decide
+from copycert._decide import decide, decision_document, decision_file
+from copycert.command._options import COUNT, Choice, json_option, print_json
+from theory import Decision
+from theory.signs import Signs
 from theory.task import RELATIONS
 
 
@@ -19,38 +18,28 @@ from theory.task import RELATIONS
 @click.option("--a", type=COUNT, required=True, help="Tokens before the string.")
 @click.option("--b", type=COUNT, required=True, help="Tokens between the string and its copy.")
 @click.option("--length", type=COUNT, required=True, help="Longest string.")
-@click.option("--signs", default="any", show_default=True, help="Votes of 0 and 1: any, opposite or equal.")
+@click.option(
+    "--signs",
+    type=Choice(("any", "opposite", "equal")),
+    default="any",
+    show_default=True,
+    help="Votes of 0 and 1: any, opposite or equal.",
+)
 @click.option("--out", type=click.Path(path_type=Path), default=None, help="Directory for the certificate.")
 @json_option
 @click.pass_context
 def decide_command(
-    ctx: click.Context, relation: str, a: int, b: int, length: int, signs: str, out: Path | None, as_json: bool
+    ctx: click.Context, relation: str, a: int, b: int, length: int, signs: Signs, out: Path | None, as_json: bool
 ) -> None:
     """Can any one-layer, one-head model copy all strings up to a length? A model, or a few strings that cancel."""
-    decision = decide(relation, a, b, length, signs)
-    with output_directory(out) as directory:
-        name = f"decide-{relation}-a-{a}-b-{b}-length-{length}-{signs}.json"
-        decision_certificate(directory, name, decision)
+    decision = decide(relation, a, b, length, signs, out=out)
+    name = decision_file(decision)
     document = decision_document(decision, None if out is None else str(out / name))
     if as_json:
         print_json(document)
     else:
         _print_decision(decision, out, name)
     ctx.exit(0)
-
-
-def decision_document(decision: Decision, file: str | None) -> dict[str, Any]:
-    """A decision as one JSON object; `file` is its certificate or witness, if it was kept."""
-    return {
-        "relation": decision.layout.relation,
-        "a": decision.layout.a,
-        "b": decision.layout.b,
-        "length": decision.length,
-        "signs": decision.signs,
-        "possible": decision.possible,
-        "witness" if decision.possible else "certificate": file,
-        "cases": case_documents(decision.cases),
-    }
 
 
 def _print_decision(decision: Decision, out: Path | None, name: str) -> None:

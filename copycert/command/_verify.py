@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 
 import click
 
-from copycert.command._options import EXIT_BAD_INPUT, json_option, print_json
-from proofs_check.verify import Verdict, verify_paths
+from copycert._verify import verify
+from copycert.command._options import json_option, print_json
+from proofs_check.verify import Finding, Verdict
 
 
 @click.command("verify")
@@ -22,30 +22,29 @@ def verify_command(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -
 
     Of a folder, such as that of check --out, all certificates in it and in its folder certificates.
     """
-    checked: list[Verdict] = []
-    verdicts, skipped, code = [], [], 0
-    for finding in verify_paths(files):
-        if finding.skipped is not None:
-            skipped.append({"file": finding.file, "reason": finding.skipped})
-            click.echo(f"skipped   {finding.file}: it {finding.skipped}", err=True)
-        elif finding.verdict is None:
-            code = EXIT_BAD_INPUT
-            checked.append(Verdict(finding.file, False, None, finding.unreadable))
-            # The whole path: of a folder with many files its end is what tells them apart.
-            name = " ".join(finding.file.split())
-            click.echo(f"copycert: FILE = {name}: must be a certificate; it {finding.unreadable}", err=True)
-        else:
-            code = max(code, 0 if finding.verdict.accepted else 1)
-            checked.append(finding.verdict)
-            verdicts.append(finding.verdict)
-            if not as_json:
-                _print_verdict(finding.verdict)
+    found = verify(*files, tell=_told_quietly if as_json else _told)
     if as_json:
-        print_json({"files": [asdict(verdict) for verdict in checked], "skipped": skipped})
-    elif verdicts:
-        accepted = sum(verdict.accepted for verdict in verdicts)
-        click.echo(f"{accepted} accepted, {len(verdicts) - accepted} rejected.")
-    ctx.exit(code)
+        print_json(found.document())
+    elif checked := [finding.verdict for finding in found.findings if finding.verdict is not None]:
+        accepted = sum(verdict.accepted for verdict in checked)
+        click.echo(f"{accepted} accepted, {len(checked) - accepted} rejected.")
+    ctx.exit(found.exit_code)
+
+
+def _told_quietly(finding: Finding) -> None:
+    """What is no certificate, on stderr."""
+    if finding.skipped is not None:
+        click.echo(f"skipped   {finding.file}: it {finding.skipped}", err=True)
+    elif finding.unreadable is not None:
+        # The whole path: of a folder with many files its end is what tells them apart.
+        name = " ".join(finding.file.split())
+        click.echo(f"copycert: FILE = {name}: must be a certificate; it {finding.unreadable}", err=True)
+
+
+def _told(finding: Finding) -> None:
+    _told_quietly(finding)
+    if finding.verdict is not None:
+        _print_verdict(finding.verdict)
 
 
 def _print_verdict(verdict: Verdict) -> None:

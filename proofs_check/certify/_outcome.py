@@ -13,8 +13,7 @@ from jaxtyping import Int64
 from constructions import Replay
 from proofs_check.certify._subject import Subject
 from theory.one_layer import CertifiedHalf, CertifiedHead, CertifiedHeads, Place, StepCase, Tree, WorstStep
-
-Status = Literal["PROVED", "REFUTED", "UNDECIDED"]
+from theory.task import Status
 
 Criterion = Literal["argmax", "half"]
 

@@ -511,7 +511,7 @@ def test_the_command_shows_a_counterexample_for_rope(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = command("certify", str(runs["rope"]), "--max-length", "30", "--out", str(tmp_path), capsys=capsys)
-    assert code == 0
+    assert code == 1
     assert "REFUTED" in out
     assert "the model gets that step wrong" in out
     assert verify_file(tmp_path / "run-counterexample.json").accepted

@@ -334,13 +334,14 @@ def test_certificates_of_other_settings_are_not_overwritten(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = ("--out", str(tmp_path))
-    assert certify_command(capsys, str(run), "--max-length", "3", *there)[0] == 0
+    decided = certify_command(capsys, str(run), "--max-length", "3", *there)[0]
+    assert decided in (0, 1)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     code, out, err = certify_command(capsys, str(run), "--max-length", "4", *there)
     assert (code, out) == (2, "")
     assert "max_length is 3, not 4" in err
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
-    assert certify_command(capsys, str(run), "--max-length", "3", *there)[0] == 0
+    assert certify_command(capsys, str(run), "--max-length", "3", *there)[0] == decided
 
 
 def test_a_certificate_at_any_scale_is_accepted(tmp_path: Path) -> None:

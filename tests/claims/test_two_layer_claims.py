@@ -112,10 +112,10 @@ def test_bound_two_layer_for_people() -> None:
     ("arguments", "message"),
     [
         (["--rho", "10000"], "rho = 10000: must be greater than 10^4 (Theorem 3.2); --beyond-theorem"),
-        (["--rho", "-1"], "--rho = -1: must be a number > 0"),
+        (["--rho", "-1"], "rho = -1: must be a number > 0"),
         (["--rho", "20000", "--a", "1"], "a = 1: must be an integer >= 2"),
         (["--rho", "20000", "--b", "1"], "b = 1: must be an integer >= 2"),
-        (["--rho", "20000", "--variant", "best"], "--variant = best: must be one of paper, sharp, shared"),
+        (["--rho", "20000", "--variant", "best"], "variant = best: must be one of paper, sharp, shared"),
         (["--rho", "20000", "--variant", "trained-layout", "--a", "3"], "the trained layout only"),
         (["--rho", "20000", "--variant", "sharp", "--pairs", "99"], "pairs = 99: must be at most 48"),
     ],

@@ -200,7 +200,7 @@ def test_near_tie_is_undecided_with_exit_code_3(tmp_path: Path) -> None:
         ("check --rho 20000 --draws 0", "draws = 0: must be an integer >= 1"),
         ("check --rho 20000 --seed -1", "seed = -1: must be an integer >= 0"),
         ("check --rho 20000 --bits 53", "bits = 53"),
-        ("check --rho 20000 --draws x", "'x' is not a valid integer"),
+        ("check --rho 20000 --draws x", "--draws = x: must be a whole number, such as 1000000, 1_000_000 or 1e6"),
         ("check", "Missing option '--rho'"),
         ("chekc", "No such command 'chekc'"),
         (

@@ -265,7 +265,7 @@ def test_what_no_precision_decides_is_one_line_and_undecided(
         def undecided(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("copycert.command._bound.exact_length", undecided)
+        monkeypatch.setattr("copycert._bound.exact_length", undecided)
         with pytest.raises(SystemExit) as ended:
             main(["bound", "grid", "--base", "1000", "--d", "8", "--scale", "3", "--a", "2", "--b", "3"])
         told = capsys.readouterr()

@@ -14,10 +14,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from copycert._bound import bound_document
 from copycert.command import _floats as _command_floats
-from copycert.command import _main as command_line
 from copycert.command import _plot as _command_plot
-from copycert.command._bound import bound_document
 from copycert.command._main import cli, main
 from engine import Devices, RunDirectory, load_run, load_weights, preset_run, save_run, train
 from theory import LengthBound
@@ -299,7 +298,7 @@ def test_sigterm_in_a_command_is_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(command_line, "exact_length", lambda score, limit: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("copycert._bound.exact_length", lambda score, limit: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(SystemExit) as caught:
         main(["bound", "grid", "--base", "10", "--d", "8", "--scale", "5", "--a", "2", "--b", "3"])
     assert caught.value.code == 143 and "interrupted; nothing is kept" in capsys.readouterr().err

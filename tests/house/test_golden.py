@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 CERTIFICATES = GOLDEN / "certificates"
 
-PACKAGES = ("theory", "engine", "constructions", "proofs_check")
+PACKAGES = ("theory", "engine", "constructions", "proofs_check", "copycert")
 
 #: Modules that the pages name for their contents.
 PUBLIC_MODULES = ("proofs_check.verify", "proofs_check.testing")

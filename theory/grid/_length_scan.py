@@ -28,8 +28,7 @@ from flint import arb
 from theory.grid._resonances import columns_below
 from theory.grid._score import GridScore, require_two_after
 from theory.numbers import InputError, require_at_least, working_precision
-
-Status = Literal["PROVED", "UNDECIDED"]
+from theory.task import Status
 
 #: Which steps a score is used at: all, the first alone, or all but the first.
 StepRange = Literal["every", "first", "later"]
@@ -83,6 +82,21 @@ class LengthBound:
     def upper(self) -> int | None:
         """The largest length for which all strings might be copied; None if none was ruled out up to the limit."""
         return None if self.fails is None else self.fails.length - 1
+
+    @property
+    def proved_to(self) -> int:
+        """Every string of every length up to it is copied (0: nothing proved)."""
+        return self.lower
+
+    @property
+    def fails_at(self) -> int | None:
+        """The least length that was proved to fail, or None."""
+        return None if self.fails is None else self.fails.length
+
+    @property
+    def exact(self) -> bool:
+        """Is `proved_to` the largest length up to which every string is copied?"""
+        return self.length is not None
 
     @property
     def exceeds_limit(self) -> bool:

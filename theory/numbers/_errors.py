@@ -41,13 +41,15 @@ LARGEST_AROUND = 100_000
 LONGEST_RATIONAL = 20_000
 
 
-def parse_rational(text: str | int, argument: str) -> Fraction:
+def parse_rational(text: str | int | Fraction, argument: str) -> Fraction:
     """The rational number that a decimal such as `0.05` or `1e-3`, an integer or `p/q` spells, exactly.
 
     Raises:
         InputError: not a finite rational, a zero denominator, or an exponent beyond 5000.
     """
     allowed = "a finite decimal or p/q"
+    if isinstance(text, Fraction):
+        return text
     if isinstance(text, bool) or not isinstance(text, str | int):
         raise InputError(argument, text, allowed)
     spelled = str(text).strip()

@@ -34,7 +34,6 @@ from theory.one_layer._model import MODEL_PRECISION, OneLayerModel, StepCase
 from theory.one_layer._one_head import (
     CertifiedHead,
     Decider,
-    Status,
     Tick,
     View,
     WorstStep,
@@ -44,6 +43,7 @@ from theory.one_layer._one_head import (
     step_weights,
 )
 from theory.one_layer._worst_case import Geometry, first_step, later_steps, needed_spans
+from theory.task import Status
 
 #: Precision of odds, and what is told of larger ones.
 ODDS_PRECISION, MOST_ODDS = 128, Fraction(2) ** 2000

@@ -32,7 +32,6 @@ from theory.one_layer._one_head import (
     LEAST_DENOMINATOR,
     MOST_ROUNDS,
     RATIO_PRECISIONS,
-    Status,
     Tick,
     View,
     WorstStep,
@@ -42,6 +41,7 @@ from theory.one_layer._one_head import (
     step_ratio,
 )
 from theory.one_layer._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
+from theory.task import Status
 
 #: Lengths are looked at one by one up to this, and so many nodes are spent in all.
 LONGEST_SEARCH, NODES = 40, 20_000

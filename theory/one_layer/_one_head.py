@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isfinite
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -56,6 +56,7 @@ from theory.one_layer._worst_case import (
     total_weight,
     worst_string,
 )
+from theory.task import Status
 
 #: Longest strings looked at.
 LARGEST_LENGTH = 10**7
@@ -84,7 +85,6 @@ LEAST_DENOMINATOR = 2.0**-600
 #: Most tokens around the string, times lengths.
 MOST_WORK = 2 * 10**10
 
-Status = Literal["PROVED", "REFUTED", "UNDECIDED"]
 Tick = Callable[[], None]
 
 

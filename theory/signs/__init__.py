@@ -11,6 +11,7 @@ from theory.signs._decide import decide as decide
 from theory.signs._decide import thresholds as thresholds
 from theory.signs._farkas import UndecidedError as UndecidedError
 from theory.signs._system import Layout as Layout
+from theory.signs._system import Signs as Signs
 from theory.signs._system import SignSystem as SignSystem
 from theory.signs._system import Unknown as Unknown
 from theory.signs._system import sign_system as sign_system

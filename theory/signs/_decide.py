@@ -61,6 +61,11 @@ class Decision:
     certificates: tuple[Certificate, ...]
     rows: int
 
+    def __repr__(self) -> str:
+        layout, told = self.layout, "possible" if self.possible else f"impossible, {len(self.cases)} steps contradict"
+        asked = f"{layout.relation}, a={layout.a}, b={layout.b}, length <= {self.length}, signs {self.signs}"
+        return f"<Decision {told}: {asked}; exact>"
+
     @property
     def possible(self) -> bool:
         """Does such a model exist?"""

@@ -1,5 +1,7 @@
 """The copy task: strings, tokens around them, positions, and the relations that positions can stand in."""
 
+from theory.task._answers import LengthAnswer as LengthAnswer
+from theory.task._answers import Status as Status
 from theory.task._copy_task import CopyTask as CopyTask
 from theory.task._copy_task import Distribution as Distribution
 from theory.task._copy_task import Strings as Strings
