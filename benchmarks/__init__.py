@@ -1,4 +1,4 @@
 """Benchmarks: medians and ratios within one run.
 
-`python -m benchmarks` prints the table and writes results/benchmarks.json.
+`python -m benchmarks` prints the table and writes results/benchmarks.jsonl.
 """

@@ -1,14 +1,12 @@
-"""What takes too long for the test suite: resumable, with a progress bar; results as JSON with commit and seed.
+"""What takes too long for the test suite: resumable, with a progress bar.
 
-`python -m benchmarks.acceptance [--scale 0.01] [--parts NAME ...]` writes results/acceptance.json. A part that the file
-already holds for the same commit, seed and scale is not run again. `--scale` shrinks every part, for continuous
+`python -m benchmarks.acceptance [--scale 0.01] [--parts NAME ...]` writes results/acceptance.jsonl, a line a part. A
+part that the file already holds for the present folders is not run again. `--scale` shrinks every part, for continuous
 integration.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,16 +20,16 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmarks._provenance import provenance
+from benchmarks._campaign import Results, option_parser, show
 from benchmarks.speed import several_heads, table_entries, two_layer_at_its_length
 from constructions import build_grid_copier, greedy_copy, replay
-from engine import write_atomically
 from theory import draw_grid_frequencies, exact_length, ideal_grid_score, sample_strings
 from theory.grid import furthest_length
 from theory.numbers import TYPICAL_LENGTH
 from theory.task import single_flip_strings
 
-RESULTS = Path(__file__).parent / "results" / "acceptance.json"
+RESULTS = Path(__file__).parent / "results" / "acceptance.jsonl"
+FOLDERS = ("theory", "engine", "constructions", "proofs_check", "benchmarks/speed", "benchmarks/acceptance.py")
 SEED = 0
 
 #: Score scales at which n* is some hundreds, by RoPE dimension.
@@ -124,19 +122,14 @@ def shrunk(count: int, scale: float) -> int:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the parts that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    """Run the parts that are missing."""
+    parser = option_parser(__doc__, RESULTS, scale="fraction of every part")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args(arguments)
-    head = {**provenance(SEED), "scale": options.scale}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    for name in options.parts:
-        if {key: known.get(name, {}).get(key) for key in head} != head:
-            known[name] = {**head, "result": PARTS[name](options.scale)}
-            write_atomically(options.out, (json.dumps(known, indent=1) + "\n").encode())
-    print(json.dumps({name: known[name] for name in options.parts}, indent=1))
+    results = Results(options.out, {"seed": SEED, "scale": options.scale}, FOLDERS, parts=options.parts)
+    for name in results.missing(options.parts, lambda row: row["part"]):
+        results.add({"part": name, "result": PARTS[name](options.scale)})
+    show({row["part"]: row["result"] for row in results.rows if row["part"] in options.parts})
 
 
 if __name__ == "__main__":

@@ -2,15 +2,14 @@
 it costs.
 
 `python -m benchmarks.certify_seeds [--runs DIR]` trains what DIR lacks (15 s of processor time a seed) and writes
-results/certify_seeds.json, part by part: the verdict and exact limit of each seed (looked for up to 1,000,000), the
-checker's
-verdict, processor time against N, and how far two other routes get: lengths one by one (O(N^2)), and interval bounds
-of the attention (each key's weight between its least and its largest share, source and copy apart).
+results/certify_seeds.jsonl, a line a part, and goes on with it: the verdict and exact limit of each seed (looked for up
+to 1,000,000), the checker's verdict, processor time against N, and how far two other routes get: lengths one by one
+(O(N^2)), and interval bounds of the attention (each key's weight between its least and its largest share, source and
+copy apart).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 
@@ -26,14 +25,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._provenance import kept_under, provenance
-from engine import RunDirectory, preset_run, train, write_atomically
+from benchmarks._campaign import Results, option_parser
+from engine import RunDirectory, preset_run, train
 from proofs_check.certify import Subject, described, load, one_layer_model, replay_error, replay_step, save_subject
 from proofs_check.documents import weights_input, write_certificate
 from theory import OneLayerModel, certify_strings
 from theory.one_layer import View, first_step, float_votes, kernels_for, later_steps, needed_spans
 
-RESULTS = Path(__file__).parent / "results" / "certify_seeds.json"
+RESULTS = Path(__file__).parent / "results" / "certify_seeds.jsonl"
+FOLDERS = ("theory", "engine", "proofs_check", "benchmarks/certify_seeds.py")
 SEEDS, LENGTH, CAP = 8, 100_000, 1_000_000
 
 
@@ -175,10 +175,9 @@ def _interval_bound(model: OneLayerModel, length: int) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the parts that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the parts that are missing."""
+    parser = option_parser(__doc__, RESULTS)
     parser.add_argument("--runs", type=Path, default=Path(__file__).parent / "runs")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     parts: dict[str, Callable[[], Any]] = {
@@ -191,13 +190,10 @@ def main(arguments: list[str] | None = None) -> None:
         "checker_100000": lambda: checker_row(options.runs, LENGTH),
         **{f"intervals seed {seed}": lambda seed=seed: intervals(options.runs, seed) for seed in range(SEEDS)},
     }
-    head = provenance(0)
-    results = kept_under(options.out, head).get("results", {})
-    for name, part in parts.items():
-        if name not in results:
-            results[name] = part()
-            write_atomically(options.out, (json.dumps({**head, "results": results}, indent=1) + "\n").encode())
-            print(name, json.dumps(results[name]), flush=True)
+    results = Results(options.out, {"seed": 0}, FOLDERS)
+    for name in results.missing(parts, lambda row: row["part"]):
+        results.add({"part": name, "result": parts[name]()})
+        print(name, json.dumps(results.rows[-1]["result"]), flush=True)
 
 
 if __name__ == "__main__":
