@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from rich.console import Console
 from rich.progress import track
 
 from benchmarks._provenance import provenance
@@ -120,8 +121,8 @@ def _refuse_others(path: Path, head: Record, parameters: Record) -> None:
 
 
 def progress(wanted: Sequence[Wanted], name: str) -> Iterator[Wanted]:
-    """`wanted` with a progress bar."""
-    yield from track(wanted, name)
+    """`wanted` with a progress bar, on the error stream: what is printed at the end can be read by a program."""
+    yield from track(wanted, name, console=Console(stderr=True))
 
 
 def write_fresh(path: Path, head: Record, folders: Sequence[str], rows: Iterable[Record]) -> None:

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
-from benchmarks._campaign import Results, option_parser, show
+from benchmarks._campaign import Results, option_parser, progress, show
 from benchmarks.speed import several_heads, table_entries, two_layer_at_its_length
 from constructions import build_grid_copier, greedy_copy, replay
 from theory import draw_grid_frequencies, exact_length, ideal_grid_score, sample_strings
@@ -46,7 +45,7 @@ def model_against_theory(scale: float) -> dict[str, Any]:
     }
     for d, score_scale in SCALES.items():
         rho = Fraction(round((score_scale * 12 * d) ** 0.25 * 1000), 1000)
-        for draw in track(range(shrunk(200, scale)), f"model against theory, d = {d}"):
+        for draw in progress(range(shrunk(200, scale)), f"model against theory, d = {d}"):
             copier = build_grid_copier(rho, d, 2, 3, draw_grid_frequencies(d, SEED + 77, draw))
             found = exact_length(copier.score())
             if found.fails is None or found.length is None:
@@ -79,7 +78,7 @@ def typical_length(scale: float) -> dict[str, Any]:
     for d, scales in {4: (10**3, 10**6, 10**8), 8: (10**2, 10**3, 10**4), 12: (10, 30, 200)}.items():
         for s in scales:
             typical = float(TYPICAL_LENGTH.ball(S=s, d=d))
-            draws = track(range(shrunk(400, scale)), f"typical length, d = {d}, S = {s}")
+            draws = progress(range(shrunk(400, scale)), f"typical length, d = {d}, S = {s}")
             lengths = [
                 exact_length(ideal_grid_score(draw_grid_frequencies(d, SEED, k), Fraction(s), 2, 3), 10**7).lower
                 for k in draws
@@ -94,7 +93,7 @@ def typical_length(scale: float) -> dict[str, Any]:
 def furthest(scale: float) -> dict[str, Any]:
     """Largest certified length of 200 draws at rho = 20000, d = 120, three tokens."""
     exponents = []
-    for draw in track(range(shrunk(200, scale)), "furthest certified length"):
+    for draw in progress(range(shrunk(200, scale)), "furthest certified length"):
         copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, SEED, draw))
         length, _ = furthest_length(copier.score())
         exponents.append(len(str(length)) - 1)

@@ -19,9 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from rich.progress import track
 
-from benchmarks._campaign import Results, option_parser, show
+from benchmarks._campaign import Results, option_parser, progress, show
 from proofs_check.certify import one_layer_model
 from tests.models.small import Sample, brute_force, copying_sample, least_half, nearly_half, opposed_sample, sharpened
 from theory import certify_half, certify_heads, certify_strings
@@ -71,7 +70,7 @@ def counts(kind: str, scale: float) -> dict[str, float]:
     names = ("models", "proved", "refuted", "undecided", "proved_by_bound", "proved_by_branching", "found_by_search")
     result: Counter[str] = Counter(dict.fromkeys((*names, "false_proved", "false_refuted", "other_length"), 0))
     start = time.process_time()
-    for number in track(range(max(4, round(count * scale))), kind):
+    for number in progress(range(max(4, round(count * scale))), kind):
         for sample in samples(kind, number, longest):
             found, least = decided(kind, sample, longest)
             fails = next((n for n, value in enumerate(least, 1) if value <= 0), None)
