@@ -45,7 +45,7 @@ from engine import (
 )
 
 RESULTS = Path(__file__).parent / "results" / "training.jsonl"
-FOLDERS = ("theory", "engine", "copycert/sampled", "benchmarks/training.py")
+FOLDERS = ("theory", "engine", "copycert/sampled", "copycert/command/_compare.py", "benchmarks/training.py")
 RUNS = ROOT / "out" / "training"
 
 #: Lengths at which runs are judged; the trained ones are up to 100.
