@@ -1,4 +1,5 @@
-"""Benchmarks: medians and ratios within one run.
+"""Benchmarks: what is timed, and what is tried too often for the test suite.
 
-`python -m benchmarks` prints the table and writes results/benchmarks.json.
+`python -m benchmarks` times what there is, medians and ratios within one run. Every benchmark writes rows to results/
+(`_campaign` says in what form); pages quote them through `_tables`.
 """

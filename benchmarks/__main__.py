@@ -4,7 +4,6 @@ slower route of the same run.
 
 from __future__ import annotations
 
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,11 +21,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._provenance import provenance
+from benchmarks._campaign import option_parser, write_fresh
 from benchmarks._rows import REPEATS, Row, median_seconds
 from benchmarks.speed import sign_system_rows, two_layer_rows
 from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
-from engine import write_atomically
 from proofs_check.documents import weights_input, write_certificate
 from proofs_check.verify import verify_file
 from theory import (
@@ -43,7 +41,10 @@ from theory.minimisers import PopulationLoss
 from theory.numbers import working_precision
 from theory.task import all_strings
 
-RESULTS = Path(__file__).parent / "results" / "benchmarks.json"
+RESULTS = Path(__file__).parent / "results" / "benchmarks.jsonl"
+FOLDERS = (
+    "theory", "engine", "constructions", "proofs_check", "copycert", "benchmarks/speed", "benchmarks/__main__.py",
+)  # fmt: skip
 RHO, D, A, B = Fraction(20000), 120, 2, 3
 PAPER_LENGTH = 1024 * 10**40
 
@@ -134,8 +135,9 @@ def main_job_row() -> Row:
     return Row("copycert check --rho 20000", seconds, "s", "< 60 s", 3)
 
 
-def main() -> None:
-    """Run everything, print the table, write the JSON."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run everything, print the table, write the rows."""
+    options = option_parser(__doc__, RESULTS).parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
         rows = [
@@ -153,13 +155,8 @@ def main() -> None:
     for row in rows:
         table.add_row(row.name, f"{row.value:.4g}", row.unit, row.target, str(row.runs))
     Console().print(table)
-    document = {
-        **provenance(seed=0),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "rows": [asdict(row) for row in rows],
-    }
-    write_atomically(RESULTS, (json.dumps(document, indent=1) + "\n").encode())
+    head = {"seed": 0, "python": platform.python_version(), "torch": torch.__version__}
+    write_fresh(options.out, head, FOLDERS, [asdict(row) for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""What takes too long for the test suite: resumable, with a progress bar; results as JSON with commit and seed.
+"""What takes too long for the test suite: resumable, with a progress bar.
 
-`python -m benchmarks.acceptance [--scale 0.01] [--parts NAME ...]` writes results/acceptance.json. A part that the file
-already holds for the same commit, seed and scale is not run again. `--scale` shrinks every part, for continuous
+`python -m benchmarks.acceptance [--scale 0.01] [--parts NAME ...]` writes results/acceptance.jsonl, a line a part. A
+part that the file already holds for the present folders is not run again. `--scale` shrinks every part, for continuous
 integration.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -20,18 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
-from benchmarks._provenance import provenance
+from benchmarks._campaign import Results, option_parser, progress, show
 from benchmarks.speed import several_heads, table_entries, two_layer_at_its_length
 from constructions import build_grid_copier, greedy_copy, replay
-from engine import write_atomically
 from theory import draw_grid_frequencies, exact_length, ideal_grid_score, sample_strings
 from theory.grid import furthest_length
 from theory.numbers import TYPICAL_LENGTH
 from theory.task import single_flip_strings
 
-RESULTS = Path(__file__).parent / "results" / "acceptance.json"
+RESULTS = Path(__file__).parent / "results" / "acceptance.jsonl"
+FOLDERS = ("theory", "engine", "constructions", "proofs_check", "benchmarks/speed", "benchmarks/acceptance.py")
 SEED = 0
 
 #: Score scales at which n* is some hundreds, by RoPE dimension.
@@ -48,7 +45,7 @@ def model_against_theory(scale: float) -> dict[str, Any]:
     }
     for d, score_scale in SCALES.items():
         rho = Fraction(round((score_scale * 12 * d) ** 0.25 * 1000), 1000)
-        for draw in track(range(shrunk(200, scale)), f"model against theory, d = {d}"):
+        for draw in progress(range(shrunk(200, scale)), f"model against theory, d = {d}"):
             copier = build_grid_copier(rho, d, 2, 3, draw_grid_frequencies(d, SEED + 77, draw))
             found = exact_length(copier.score())
             if found.fails is None or found.length is None:
@@ -81,7 +78,7 @@ def typical_length(scale: float) -> dict[str, Any]:
     for d, scales in {4: (10**3, 10**6, 10**8), 8: (10**2, 10**3, 10**4), 12: (10, 30, 200)}.items():
         for s in scales:
             typical = float(TYPICAL_LENGTH.ball(S=s, d=d))
-            draws = track(range(shrunk(400, scale)), f"typical length, d = {d}, S = {s}")
+            draws = progress(range(shrunk(400, scale)), f"typical length, d = {d}, S = {s}")
             lengths = [
                 exact_length(ideal_grid_score(draw_grid_frequencies(d, SEED, k), Fraction(s), 2, 3), 10**7).lower
                 for k in draws
@@ -96,7 +93,7 @@ def typical_length(scale: float) -> dict[str, Any]:
 def furthest(scale: float) -> dict[str, Any]:
     """Largest certified length of 200 draws at rho = 20000, d = 120, three tokens."""
     exponents = []
-    for draw in track(range(shrunk(200, scale)), "furthest certified length"):
+    for draw in progress(range(shrunk(200, scale)), "furthest certified length"):
         copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, SEED, draw))
         length, _ = furthest_length(copier.score())
         exponents.append(len(str(length)) - 1)
@@ -124,19 +121,14 @@ def shrunk(count: int, scale: float) -> int:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the parts that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    """Run the parts that are missing."""
+    parser = option_parser(__doc__, RESULTS, scale="fraction of every part")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args(arguments)
-    head = {**provenance(SEED), "scale": options.scale}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    for name in options.parts:
-        if {key: known.get(name, {}).get(key) for key in head} != head:
-            known[name] = {**head, "result": PARTS[name](options.scale)}
-            write_atomically(options.out, (json.dumps(known, indent=1) + "\n").encode())
-    print(json.dumps({name: known[name] for name in options.parts}, indent=1))
+    results = Results(options.out, {"seed": SEED, "scale": options.scale}, FOLDERS, parts=options.parts)
+    for name in results.missing(options.parts, lambda row: row["part"]):
+        results.add({"part": name, "result": PARTS[name](options.scale)})
+    show({row["part"]: row["result"] for row in results.rows if row["part"] in options.parts})
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """What bound, branching and search decide: the criterion half, and several heads, against all strings.
 
-`python -m benchmarks.certify_branching [--scale 0.1]` writes results/certify_branching.json, kind by kind; a file of
-the same commit, seed and scale is gone on with. Kinds: `half` (models with 5 outputs and more, logits times 1 to 6,
-lengths up to 5), `half near` (sharpened so that the least probability is one half, times 1 +- 1e-2, 1e-4, 1e-6, lengths
-up to 4), `heads` (two heads, near copying models, lengths up to 5), `opposed` (two heads of which one takes half of the
-other's votes back). The other side is `least_half` or `brute_force`: extended precision, every string.
+`python -m benchmarks.certify_branching [--scale 0.1]` writes results/certify_branching.jsonl, a line a kind, and goes
+on with it. Kinds: `half` (models with 5 outputs and more, logits times 1 to 6, lengths up to 5), `half near` (sharpened
+so that the least probability is one half, times 1 +- 1e-2, 1e-4, 1e-6, lengths up to 4), `heads` (two heads, near
+copying models, lengths up to 5), `opposed` (two heads of which one takes half of the other's votes back). The other
+side is `least_half` or `brute_force`: extended precision, every string.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -21,16 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from rich.progress import track
 
-from benchmarks._provenance import kept_under, provenance
-from engine import write_atomically
+from benchmarks._campaign import Results, option_parser, progress, show
 from proofs_check.certify import one_layer_model
 from tests.models.small import Sample, brute_force, copying_sample, least_half, nearly_half, opposed_sample, sharpened
 from theory import certify_half, certify_heads, certify_strings
 from theory.one_layer import CertifiedHalf, CertifiedHeads
 
-RESULTS = Path(__file__).parent / "results" / "certify_branching.json"
+RESULTS = Path(__file__).parent / "results" / "certify_branching.jsonl"
+FOLDERS = ("theory", "engine", "proofs_check/certify", "tests/models", "benchmarks/certify_branching.py")
 SEED = 0
 
 #: Draws of each kind, and the longest strings.
@@ -73,7 +70,7 @@ def counts(kind: str, scale: float) -> dict[str, float]:
     names = ("models", "proved", "refuted", "undecided", "proved_by_bound", "proved_by_branching", "found_by_search")
     result: Counter[str] = Counter(dict.fromkeys((*names, "false_proved", "false_refuted", "other_length"), 0))
     start = time.process_time()
-    for number in track(range(max(4, round(count * scale))), kind):
+    for number in progress(range(max(4, round(count * scale))), kind):
         for sample in samples(kind, number, longest):
             found, least = decided(kind, sample, longest)
             fails = next((n for n, value in enumerate(least, 1) if value <= 0), None)
@@ -89,19 +86,13 @@ def counts(kind: str, scale: float) -> dict[str, float]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the kinds that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    """Run the kinds that are missing."""
+    options = option_parser(__doc__, RESULTS, scale="fraction of the draws").parse_args(arguments)
     torch.set_num_threads(1)
-    head = {**provenance(SEED), "scale": options.scale}
-    results = kept_under(options.out, head).get("results", {})
-    for kind in KINDS:
-        if kind not in results:
-            results[kind] = counts(kind, options.scale)
-            write_atomically(options.out, (json.dumps({**head, "results": results}, indent=1) + "\n").encode())
-    print(json.dumps(results, indent=1))
+    results = Results(options.out, {"seed": SEED, "scale": options.scale}, FOLDERS)
+    for kind in results.missing(KINDS, lambda row: row["kind"]):
+        results.add({"kind": kind, **counts(kind, options.scale)})
+    show(results.rows)
 
 
 if __name__ == "__main__":

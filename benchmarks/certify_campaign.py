@@ -1,18 +1,15 @@
 """No false PROVED: `certify_strings` against all strings, over thousands of small models.
 
-`python -m benchmarks.certify_campaign [--scale 0.01]` writes results/certify_campaign.json, chunk by chunk; a file of
-the same commit, seed and scale is gone on with. Kinds of models: `random` (any shape, vocabulary and template),
-`copying` (near one that copies), `strong` (the same with larger amplitudes), `long` (larger still, all strings up to
-length 12), `margin` (on the line between one that
-copies and one that does not, within about 1e-6 of the place where the margin changes its sign). The other side is
+`python -m benchmarks.certify_campaign [--scale 0.01]` writes results/certify_campaign.jsonl, a line a chunk, and goes
+on with it. Kinds of models: `random` (any shape, vocabulary and template), `copying` (near one that copies), `strong`
+(the same with larger amplitudes), `long` (larger still, all strings up to length 12), `margin` (on the line between one
+that copies and one that does not, within about 1e-6 of the place where the margin changes its sign). The other side is
 `brute_force`: extended precision, every string, from the stored tensors alone. Where its margin is below 1e-16 it
 cannot tell the sign; such models are counted apart, and a verdict on them is not compared.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -23,15 +20,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.progress import track
 
-from benchmarks._provenance import kept_under, provenance
-from engine import write_atomically
+from benchmarks._campaign import Results, option_parser, progress, show
 from proofs_check.certify import one_layer_model
 from tests.models.small import Sample, blend, brute_force, copying_sample, random_sample
 from theory import CertifiedHead, certify_strings
 
-RESULTS = Path(__file__).parent / "results" / "certify_campaign.json"
+RESULTS = Path(__file__).parent / "results" / "certify_campaign.jsonl"
+FOLDERS = ("theory", "engine", "proofs_check/certify", "tests/models", "benchmarks/certify_campaign.py")
 SEED = 0
 
 #: Models of each kind, and the longest strings.
@@ -117,32 +113,26 @@ def chunk(kind: str, first: int, count: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the chunks that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    """Run the chunks that are missing."""
+    options = option_parser(__doc__, RESULTS, scale="fraction of the models").parse_args(arguments)
     torch.set_num_threads(1)
-    head = {**provenance(SEED), "scale": options.scale}
-    chunks = kept_under(options.out, head).get("chunks", {})
+    results = Results(options.out, {"seed": SEED, "scale": options.scale}, FOLDERS)
     plan = []
     for kind, (count, _) in KINDS.items():
         wanted = max(AROUND, round(count * options.scale / AROUND) * AROUND)
         plan += [(kind, first, min(CHUNK, wanted - first)) for first in range(0, wanted, CHUNK)]
-    for kind, first, count in track(plan, "chunks of models"):
-        name = f"{kind} {first} {count}"
-        if name not in chunks:
-            chunks[name] = chunk(kind, first, count)
-            document = {**head, "totals": totals(chunks), "chunks": chunks}
-            write_atomically(options.out, (json.dumps(document, indent=1) + "\n").encode())
-    print(json.dumps(totals(chunks), indent=1))
+    left = results.missing(plan, lambda row: (row["kind"], row["first"], row["count"]))
+    for kind, first, count in progress(left, "chunks of models"):
+        results.add({"kind": kind, "first": first, "count": count, **chunk(kind, first, count)})
+    show(totals(results.rows))
 
 
-def totals(chunks: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def totals(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Sums by kind, and of all."""
     result: dict[str, dict[str, int]] = {}
-    for name, counts in chunks.items():
-        for kind in (name.split()[0], "all"):
+    for row in rows:
+        counts = {key: value for key, value in row.items() if key not in ("kind", "first", "count")}
+        for kind in (row["kind"], "all"):
             into = result.setdefault(kind, dict.fromkeys(counts, 0))
             for key, value in counts.items():
                 into[key] += value

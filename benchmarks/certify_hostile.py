@@ -1,17 +1,15 @@
 """No wrong verdict: the one-layer verifier against the exact truth, over models made to break it.
 
-`python -m benchmarks.certify_hostile [--scale 0.01] [--first N --count N]` writes results/certify_hostile.jsonl, a head
-line and one line a model; a file of the same state and seed is gone on with. Exit code 1 on any fault. A model is a
-function of the seed and its number alone. Kinds: `random`; `copying` (cosines around the wanted key, votes apart);
-`repeated` (the same with tokens repeated up to 2000 times); `margin` (one vote solved so that N/D is about k units of
-roundoff of what it is a sum of, either side of 0, k from 1 to 1000); `tie` (N exactly 0); `norm` (epsilons from 0 to
-1000, zero embeddings). Matrices are scaled by powers of two of their own. The truth is `_every_string`.
+`python -m benchmarks.certify_hostile [--scale 0.01] [--first N --count N]` writes results/certify_hostile.jsonl, a line
+a model, and goes on with it. Exit code 1 on any fault. A model is a function of the seed and its number alone. Kinds:
+`random`; `copying` (cosines around the wanted key, votes apart); `repeated` (the same with tokens repeated up to 2000
+times); `margin` (one vote solved so that N/D is about k units of roundoff of what it is a sum of, either side of 0, k
+from 1 to 1000); `tie` (N exactly 0); `norm` (epsilons from 0 to 1000, zero embeddings). Matrices are scaled by powers
+of two of their own. The truth is `_every_string`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import signal
@@ -34,9 +32,8 @@ from typing import Any
 import numpy as np
 import torch
 from flint import arb, fmpq
-from rich.progress import track
 
-from benchmarks._provenance import provenance
+from benchmarks._campaign import Results, option_parser, progress, show
 from engine import ALiBi, Encoding, RoPE, Transformer, TransformerConfig
 from proofs_check.certify import Subject, certify, write_certified
 from proofs_check.verify import verify_file
@@ -44,6 +41,7 @@ from tests.models.every_string import Frequency, Judged, PlainModel, Row, Undefi
 from theory import BasePower, CopyTask, GridFrequencies, InputError, Radian, Template, Turn
 
 RESULTS = Path(__file__).parent / "results" / "certify_hostile.jsonl"
+FOLDERS = ("theory", "engine", "proofs_check", "tests/models", "benchmarks/certify_hostile.py")
 SEED = 0
 MODELS = 3000
 
@@ -684,15 +682,6 @@ def totals(lines: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def kept(path: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
-    """The whole lines of an earlier run of the same head."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    whole = [json.loads(line) for line in lines if line.endswith("\n")]
-    return whole[1:] if whole and whole[0] == head else []
-
-
 def summary(found: dict[str, Any]) -> str:
     """The totals in one sentence, as the docs have it."""
     status, near = found["status"], found["near"]
@@ -708,29 +697,19 @@ def summary(found: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the models that are missing; 1 on any fault."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0)
+    parser = option_parser(__doc__, RESULTS, scale="fraction of the models")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=None)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     count = max(1, round(MODELS * options.scale)) if options.count is None else options.count
-    head = provenance(options.seed)
-    lines = kept(options.out, head)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    known = {line["number"] for line in lines}
-    with options.out.open("w") as file:
-        for line in (head, *lines):
-            file.write(json.dumps(line) + "\n")
-        for number in track(range(options.first, options.first + count), "models"):
-            if number not in known:
-                lines.append(record(number, options.seed))
-                file.write(json.dumps(lines[-1]) + "\n")
-                file.flush()
-    found = totals(lines)
-    print(json.dumps(found, indent=1))
+    results = Results(options.out, {"seed": options.seed}, FOLDERS)
+    wanted = range(options.first, options.first + count)
+    for number in progress(results.missing(wanted, lambda row: row["number"]), "models"):
+        results.add(record(number, options.seed))
+    found = totals(results.rows)
+    show(found)
     return 1 if found["faults"] else 0
 
 

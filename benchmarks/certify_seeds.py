@@ -2,15 +2,14 @@
 it costs.
 
 `python -m benchmarks.certify_seeds [--runs DIR]` trains what DIR lacks (15 s of processor time a seed) and writes
-results/certify_seeds.json, part by part: the verdict and exact limit of each seed (looked for up to 1,000,000), the
-checker's
-verdict, processor time against N, and how far two other routes get: lengths one by one (O(N^2)), and interval bounds
-of the attention (each key's weight between its least and its largest share, source and copy apart).
+results/certify_seeds.jsonl, a line a part, and goes on with it: the verdict and exact limit of each seed (looked for up
+to 1,000,000), the checker's verdict, processor time against N, and how far two other routes get: lengths one by one
+(O(N^2)), and interval bounds of the attention (each key's weight between its least and its largest share, source and
+copy apart).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 
@@ -26,15 +25,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._provenance import kept_under, provenance
-from engine import RunDirectory, preset_run, train, write_atomically
+from benchmarks._campaign import Results, option_parser
+from engine import RunDirectory, preset_run, train
 from proofs_check.certify import Subject, described, load, one_layer_model, replay_error, replay_step, save_subject
 from proofs_check.documents import weights_input, write_certificate
 from theory import OneLayerModel, certify_strings
 from theory.one_layer import View, first_step, float_votes, kernels_for, later_steps, needed_spans
 
-RESULTS = Path(__file__).parent / "results" / "certify_seeds.json"
+RESULTS = Path(__file__).parent / "results" / "certify_seeds.jsonl"
+FOLDERS = ("theory", "engine", "proofs_check", "benchmarks/certify_seeds.py")
 SEEDS, LENGTH, CAP = 8, 100_000, 1_000_000
+
+#: Lengths of the timed decisions, of those one by one, of the checker, and where the search by intervals ends.
+GROWTH = (1000, 10_000, 100_000, 1_000_000)
+ONE_BY_ONE = (100, 200, 400, 800)
+CHECKED = (10_000, 100_000)
+LONGEST = 512
 
 
 def subject(runs: Path, seed: int) -> Subject:
@@ -91,7 +97,7 @@ def growth(runs: Path) -> dict[str, float]:
     """Processor time of the verdict against the largest length, the first seed."""
     chosen = subject(runs, 0)
     times = {}
-    for length in (1000, 10_000, 100_000, 1_000_000):
+    for length in GROWTH:
         start = time.process_time()
         certify_strings(one_layer_model(chosen.model, chosen.template), length)
         times[str(length)] = round(time.process_time() - start, 3)
@@ -103,7 +109,7 @@ def one_by_one(runs: Path) -> dict[str, float]:
     chosen = subject(runs, 0)
     model = one_layer_model(chosen.model, chosen.template)
     times = {}
-    for longest in (100, 200, 400, 800):
+    for longest in ONE_BY_ONE:
         start = time.process_time()
         least = min(_least_of_length(model, length) for length in range(1, longest + 1))
         if not least > 0:
@@ -134,17 +140,17 @@ def _least_of_length(model: OneLayerModel, length: int) -> float:
     return float(least)
 
 
-def intervals(runs: Path, seed: int, longest: int = 512) -> dict[str, Any]:
+def intervals(runs: Path, seed: int) -> dict[str, Any]:
     """The largest length that interval bounds of the attention prove, by doubling and bisection over single lengths."""
     chosen = subject(runs, seed)
     model = one_layer_model(chosen.model, chosen.template)
     low, high = 0, 1
-    while high <= longest and _interval_bound(model, high) > 0:
+    while high <= LONGEST and _interval_bound(model, high) > 0:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _interval_bound(model, middle) > 0 else (low, middle)
-    return {"proves_length": low, "searched_to": longest}
+    return {"proves_length": low, "searched_to": LONGEST}
 
 
 def _interval_bound(model: OneLayerModel, length: int) -> float:
@@ -155,16 +161,17 @@ def _interval_bound(model: OneLayerModel, length: int) -> float:
         for case in model.cases():
             if (case.query, case.first) != (geometry.query, geometry.first):
                 continue
-            votes = float_votes(model.single_votes(case)).value
+            votes = {token: vote.value for token, vote in float_votes(model.single_votes(case)).items()}
             data = [votes[token] for token in family.data]
             for step in [1] if geometry.first else range(2, length + 1):
                 before, after = max(0, step - 2), length - step
-                free = np.concatenate([np.stack(family.before)[:, :before], np.stack(family.after)[:, :after]], axis=1)
-                fixed = [(family.target[case.symbol][0], data[case.symbol])]
-                fixed += [(along[step - geometry.least_step], votes[t]) for t, along in family.steps.items()]
-                fixed += [(along[length - step], votes[t]) for t, along in family.rests.items()]
+                earlier, later = (np.stack([one.value for one in side]) for side in (family.before, family.after))
+                free = np.concatenate([earlier[:, :before], later[:, :after]], axis=1)
+                fixed = [(family.target[case.symbol].value[0], data[case.symbol])]
+                fixed += [(along.value[step - geometry.least_step], votes[t]) for t, along in family.steps.items()]
+                fixed += [(along.value[length - step], votes[t]) for t, along in family.rests.items()]
                 if family.previous is not None:
-                    fixed.append((family.previous, votes[geometry.query]))
+                    fixed.append((family.previous.value[0], votes[geometry.query]))
                 lows = np.concatenate([free.min(0), [w for w, _ in fixed]])
                 highs = np.concatenate([free.max(0), [w for w, _ in fixed]])
                 worst = np.concatenate([np.full(free.shape[1], min(data)), [v for _, v in fixed]])
@@ -175,10 +182,9 @@ def _interval_bound(model: OneLayerModel, length: int) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the parts that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the parts that are missing."""
+    parser = option_parser(__doc__, RESULTS)
     parser.add_argument("--runs", type=Path, default=Path(__file__).parent / "runs")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     parts: dict[str, Callable[[], Any]] = {
@@ -187,17 +193,13 @@ def main(arguments: list[str] | None = None) -> None:
     parts |= {
         "cpu_seconds_by_length": lambda: growth(options.runs),
         "cpu_seconds_by_length_one_by_one": lambda: one_by_one(options.runs),
-        "checker_10000": lambda: checker_row(options.runs, 10_000),
-        "checker_100000": lambda: checker_row(options.runs, LENGTH),
+        **{f"checker_{length}": lambda length=length: checker_row(options.runs, length) for length in CHECKED},
         **{f"intervals seed {seed}": lambda seed=seed: intervals(options.runs, seed) for seed in range(SEEDS)},
     }
-    head = provenance(0)
-    results = kept_under(options.out, head).get("results", {})
-    for name, part in parts.items():
-        if name not in results:
-            results[name] = part()
-            write_atomically(options.out, (json.dumps({**head, "results": results}, indent=1) + "\n").encode())
-            print(name, json.dumps(results[name]), flush=True)
+    results = Results(options.out, {"seed": 0}, FOLDERS)
+    for name in results.missing(parts, lambda row: row["part"]):
+        results.add({"part": name, "result": parts[name]()})
+        print(name, json.dumps(results.rows[-1]["result"]), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ rotary positions, RMSNorm, fused attention and a GELU MLP, where that package is
 
 Each repeat times one training step (forward, loss at every token, backward, AdamW) of each model in turn, one thread,
 CPU time; ratios are of steps of the same repeat, with their median and a bootstrap interval. A limit holds if the
-favourable end of the interval keeps it.
+favourable end of the interval keeps it. Results: results/encodings.jsonl, a line a model, then a line a ratio.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -30,10 +28,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks._provenance import provenance
-from engine import ENCODINGS, ModelConfig, build_model, write_atomically
+from benchmarks._campaign import option_parser, write_fresh
+from engine import ENCODINGS, ModelConfig, build_model
 
-RESULTS = Path(__file__).parent / "results" / "encodings.json"
+RESULTS = Path(__file__).parent / "results" / "encodings.jsonl"
+FOLDERS = ("engine", "benchmarks/encodings.py")
 VOCABULARY, WIDTH, LAYERS, HEADS, BATCH, LENGTH = 5, 128, 2, 2, 32, 204
 PLAIN, ROTARY = "plain GPT-2 shape", "x-transformers, rotary"
 REPEATS, WARM_UP, RESAMPLES = 25, 3, 4000
@@ -147,10 +146,10 @@ def limit_rows(seconds: dict[str, np.ndarray]) -> list[dict[str, object]]:
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    parser = option_parser(__doc__, RESULTS)
     parser.add_argument("--repeats", type=int, default=REPEATS, help="interleaved repeats, at least 15")
-    repeats = max(15, parser.parse_args().repeats)
+    repeats = max(15, (options := parser.parse_args(arguments)).repeats)
     torch.set_num_threads(1)
     seconds = interleaved(repeats)
     speed = {name: BATCH * LENGTH / float(np.median(values)) for name, values in seconds.items()}
@@ -163,15 +162,9 @@ def main() -> None:
         table.add_row(f"{row['of']} / {row['against']}, {row['unit']}", f"{row['median']:.3f}",
                       f"{row['low']:.3f} to {row['high']:.3f}", str(row["limit"]), str(row["kept"]))  # fmt: skip
     console.print(table)
-    document = {
-        **provenance(seed=0),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "repeats": repeats,
-        "tokens_per_second": speed,
-        "ratios": rows,
-    }
-    write_atomically(RESULTS, (json.dumps(document, indent=1) + "\n").encode())
+    head = {"seed": 0, "python": platform.python_version(), "torch": torch.__version__, "repeats": repeats}
+    lines = [{"model": name, "tokens_per_second": value} for name, value in speed.items()]
+    write_fresh(options.out, head, FOLDERS, [*lines, *rows])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Theorem 4.2's other constraints, over many draws: l2 against linf, and coupled against decoupled parameters.
 
-`python -m benchmarks.minimiser_comparison [--scale 0.1]` writes results/minimiser_comparison.json after every draw, and
-goes on from there when it is called again (finished starts are kept in out/minimiser_comparison). d = 16, L = 4, M =
-3/2, both readings. For each draw the best point found under each of
+`python -m benchmarks.minimiser_comparison [--scale 0.1]` writes results/minimiser_comparison.jsonl, a line a draw,
+reading and variant, and goes on with it (finished starts are kept in out/minimiser_comparison). d = 16, L = 4, M = 3/2,
+both readings. For each draw the best point found under each of
 
 - *linf*: decoupled, every entry in [-M, M];
 - *l2-around*: decoupled, the ball of radius M sqrt(P), the smallest around that box;
@@ -19,8 +19,6 @@ those points (ball).
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -35,16 +33,16 @@ from statistics import median
 from typing import Any
 
 import torch
-from rich.progress import track
 
-from benchmarks._provenance import ROOT, kept_under, provenance
+from benchmarks._campaign import Results, option_parser, progress, show
+from benchmarks._provenance import ROOT
 from constructions import Found, MinimiserProblem, ProgrammeMethod, best_of, programme_heads, search_minimisers
-from engine import write_atomically
 from theory import MinimiserSetting, draw_grid_frequencies, head_length
 from theory.minimisers import HeadWeights, Queries
 from theory.numbers import ball, working_precision
 
-RESULTS = Path(__file__).parent / "results" / "minimiser_comparison.json"
+RESULTS = Path(__file__).parent / "results" / "minimiser_comparison.jsonl"
+FOLDERS = ("theory", "engine", "constructions", "benchmarks/minimiser_comparison.py")
 KEPT = ROOT / "out" / "minimiser_comparison"
 SEED, DRAWS = 0, 20
 DIMENSION, LENGTH, BOUND = 16, 4, Fraction(3, 2)
@@ -145,23 +143,20 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the draws that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the draws")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    """Run the draws that are missing."""
+    options = option_parser(__doc__, RESULTS, scale="fraction of the draws").parse_args(arguments)
     torch.set_num_threads(1)
     draws = max(1, round(DRAWS * options.scale))
-    head = {
-        **provenance(SEED), "scale": options.scale, "d": DIMENSION, "L": LENGTH, "M": str(BOUND), "limit": LIMIT,
+    parameters = {
+        "seed": SEED, "scale": options.scale, "d": DIMENSION, "L": LENGTH, "M": str(BOUND), "limit": LIMIT,
         "paper_length": LENGTH ** (DIMENSION**0.5 / 2),
     }  # fmt: skip
-    rows = kept_under(options.out, head).get("rows", [])
-    for draw in track(range(len(rows) // (len(READINGS) * len(VARIANTS)), draws), "draws"):
-        rows += [row for queries in READINGS for row in one_reading(draw, queries)]
-        document = {**head, "summary": summary(rows), "rows": rows}
-        write_atomically(options.out, (json.dumps(document, indent=1) + "\n").encode())
-    print(json.dumps(summary(rows), indent=1))
+    results = Results(options.out, parameters, FOLDERS)
+    plan = [(draw, queries) for draw in range(draws) for queries in READINGS]
+    left = results.missing(plan, lambda row: (row["draw"], row["queries"]), each=len(VARIANTS))
+    for draw, queries in progress(left, "draws and readings"):
+        results.add(*one_reading(draw, queries))
+    show(summary(results.rows))
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@ closed form loses no less). Both also as certified numbers, from ball bounds on 
 bound's certificate is checked by the independent checker. Under free queries the bound over position-only models alone
 (one key for 0 and 1) says where the minimiser certainly uses content: where some point found lies below it.
 
-`python -m benchmarks.minimisers [--scale 0.1]` writes results/minimisers.json, after every draw, and goes on from there
-when it is called again. Finished starts are kept in out/minimisers and checked anew when they are used again; what the
-results file says of them (all of them, failed ones too) holds for the commit in its head.
+`python -m benchmarks.minimisers [--scale 0.1]` writes results/minimisers.jsonl, a line a draw, and goes on with it.
+Finished starts are kept in out/minimisers and checked anew when they are used again; what the results file says of them
+(all of them, failed ones too) holds for the folders in its head.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -26,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.progress import track
 
-from benchmarks._provenance import ROOT, kept_under, provenance
+from benchmarks._campaign import Results, option_parser, progress, show
+from benchmarks._provenance import ROOT
 from constructions import Found, MinimiserProblem, Start, programme_heads, search_minimisers
-from engine import write_atomically
 from proofs_check.claims import loss_certificate
 from proofs_check.verify import verify_file
 from theory import MinimiserSetting, draw_grid_frequencies, loss_lower_bound
 from theory.minimisers import LossBound
 
-RESULTS = Path(__file__).parent / "results" / "minimisers.json"
+RESULTS = Path(__file__).parent / "results" / "minimisers.jsonl"
+FOLDERS = ("theory", "engine", "constructions", "proofs_check", "benchmarks/minimisers.py")
 KEPT = ROOT / "out" / "minimisers"
 SEED, DRAWS, STARTS = 0, 50, 20
 
@@ -152,20 +150,15 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the draws that are missing, saving after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the draws and of the starts")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    """Run the draws that are missing."""
+    parser = option_parser(__doc__, RESULTS, scale="fraction of the draws and of the starts")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     draws, starts = max(2, round(DRAWS * options.scale)), max(3, round(STARTS * options.scale))
-    head = {**provenance(SEED), "scale": options.scale, "starts_each": starts}
-    rows = kept_under(options.out, head).get("rows", [])
-    for draw in track(range(len(rows), draws), "draws"):
-        rows.append(one_draw(draw, starts))
-        document = {**head, "summary": summary(rows), "rows": rows}
-        write_atomically(options.out, (json.dumps(document, indent=1) + "\n").encode())
-    print(json.dumps(summary(rows), indent=1))
+    results = Results(options.out, {"seed": SEED, "scale": options.scale, "starts_each": starts}, FOLDERS)
+    for draw in progress(results.missing(range(draws), lambda row: row["draw"]), "draws"):
+        results.add(one_draw(draw, starts))
+    show(summary(results.rows))
 
 
 if __name__ == "__main__":

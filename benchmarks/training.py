@@ -1,7 +1,7 @@
 """Every encoding trained on a laptop's budget and tested far beyond: resumable, every seed in the results.
 
 `python -m benchmarks.training [--parts grid star ...] [--seeds 8] [--processes 2]` trains in `out/training/` (each run
-goes on where it was stopped) and writes results/training.json, with commit and seeds, after every run.
+goes on where it was stopped) and writes results/training.jsonl, a line a run; runs that it holds are not asked again.
 
 Parts of the half hour on two idle cores: `grid` (2D-RoPE, up to 10,000 symbols), `star` (Auto-2D-RoPE and 2D-RoPE with
 `*` for the newline), `others` (RoPE, ALiBi, NoPE, RNoPE, two layers, OTHERS_STEPS steps), `uniform` (trained on uniform
@@ -26,9 +26,10 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks._provenance import ROOT, provenance
+from benchmarks._campaign import Results, option_parser
+from benchmarks._provenance import ROOT
 from copycert.command._compare import KEEPS, run_name, write_plots
-from copycert.sampled import Job, Questions, comparison_document, repetition_summary, run_job, summary
+from copycert.sampled import Job, Questions, comparison_document, run_job
 from engine import (
     COPY_DISTRIBUTIONS,
     Devices,
@@ -43,7 +44,8 @@ from engine import (
     write_atomically,
 )
 
-RESULTS = Path(__file__).parent / "results" / "training.json"
+RESULTS = Path(__file__).parent / "results" / "training.jsonl"
+FOLDERS = ("theory", "engine", "copycert/sampled", "copycert/command/_compare.py", "benchmarks/training.py")
 RUNS = ROOT / "out" / "training"
 
 #: Lengths at which runs are judged; the trained ones are up to 100.
@@ -106,6 +108,9 @@ def uniform(seeds: int) -> Iterator[tuple[RunConfig, Questions]]:
 PARTS = {"grid": grid, "star": star, "others": others, "uniform": uniform, "converge": converge}
 HALF_HOUR = ("grid", "star", "others", "uniform")
 
+#: Encodings in the order of the plots.
+ORDER = ("auto2d", "rope2d", "rope", "alibi", "nope", "rnope", None)
+
 
 def timed_job(job: Job) -> dict[str, Any]:
     """The row of a job and the processor time that it took, kept beside the run; a try that was killed is not in it."""
@@ -163,14 +168,28 @@ def list_job(job: ListJob) -> dict[str, Any]:
     return kept
 
 
-def run_part(name: str, options: argparse.Namespace, save: Any) -> None:
-    """All runs of a part, saving after each."""
+def run_part(name: str, options: argparse.Namespace, results: Results) -> None:
+    """The runs of a part that are missing, a line each when it is done."""
     work, items = part_jobs(name, options)
-    rows: dict[int, dict[str, Any]] = {}
-    for number, row in sweep(work, items, processes=options.processes):
-        rows[number] = row
-        save(name, [rows[key] for key in sorted(rows)])
-        Console(stderr=True).print(f"{name}: {len(rows)} of {len(items)} done")
+    jobs = {job_key(job): job for job in items}
+    left = [jobs[key] for key in results.missing(jobs, lambda row: row_key(row) if row["part"] == name else None)]
+    done = len(jobs) - len(left)
+    for _, row in sweep(work, left, processes=options.processes):
+        results.add({"part": name, **row})
+        done += 1
+        Console(stderr=True).print(f"{name}: {done} of {len(jobs)} done")
+
+
+def job_key(job: Job | LongJob | ListJob) -> tuple[Any, ...]:
+    """What tells a job from the others of its part."""
+    if isinstance(job, LongJob):
+        return (job.distribution, job.seed)
+    return (job.config.training.seed,) if isinstance(job, ListJob) else (job.directory.name,)
+
+
+def row_key(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The same of the job's row."""
+    return (row["run"],) if "run" in row else (row["distribution"], row["seed"]) if "length" in row else (row["seed"],)
 
 
 def part_jobs(name: str, options: argparse.Namespace) -> tuple[Callable[[Any], dict[str, Any]], list[Any]]:
@@ -187,43 +206,34 @@ def part_jobs(name: str, options: argparse.Namespace) -> tuple[Callable[[Any], d
     return timed_job, [Job(c, runs / run_name(c), replace(ask, samples=options.samples)) for c, ask in asked]
 
 
-def part_document(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The rows of a part, their sums over seeds, and the processor time."""
-    document: dict[str, Any] = {"cpu_seconds": round(sum(row["cpu_seconds"] for row in rows), 1), "runs": rows}
-    if name in PARTS:
-        document |= {"summary": summary(rows), "repetition": repetition_summary(rows)}
-    return document
+def part_rows(rows: list[dict[str, Any]], *parts: str) -> list[dict[str, Any]]:
+    """The rows of some parts, by encoding as the encodings were asked for, and by seed."""
+    found = [row for row in rows if row["part"] in parts]
+    return sorted(found, key=lambda row: (parts.index(row["part"]), ORDER.index(row.get("encoding")), row["seed"]))
 
 
-def write_figures(parts: dict[str, Any], out: Path) -> None:
+def write_figures(rows: list[dict[str, Any]], out: Path) -> None:
     """The plots of the half hour's parts, as `copycert compare` draws them."""
-    rows = [row for name in HALF_HOUR if name in parts for row in parts[name]["runs"]]
-    write_plots(comparison_document(rows, complete=True), out)
+    plain = [{key: value for key, value in row.items() if key != "part"} for row in part_rows(rows, *HALF_HOUR)]
+    write_plots(comparison_document(plain, complete=True), out)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the parts asked for; a part that stands in the results for this commit is made again from its runs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run what is missing of the parts asked for; a part of other folders is made again from its runs."""
+    parser = option_parser(__doc__, RESULTS)
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "long", "lists"], default=HALF_HOUR)
-    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=8, help="seeds; more of them go on with fewer")
     parser.add_argument("--samples", type=int, default=10, help="strings of each length")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=Path, default=RUNS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--plots", type=Path, default=None, help="directory for plots of the results, when all is done")
     options = parser.parse_args(arguments)
-    head = {**provenance(0), "seeds": options.seeds, "method": "sampled"}
-    known = json.loads(options.out.read_text()) if options.out.exists() else {}
-    parts = known.get("parts", {})
-
-    def save(name: str, rows: list[dict[str, Any]]) -> None:
-        parts[name] = {"commit": head["commit"], "clean": head["clean"], **part_document(name, rows)}
-        write_atomically(options.out, (json.dumps({**head, "parts": parts}, indent=1) + "\n").encode())
-
+    parameters = {"seed": 0, "method": "sampled", "samples": options.samples}
+    results = Results(options.out, parameters, FOLDERS, parts=options.parts)
     for name in options.parts:
-        run_part(name, options, save)
+        run_part(name, options, results)
     if options.plots is not None:
-        write_figures(parts, options.plots)
+        write_figures(results.rows, options.plots)
 
 
 if __name__ == "__main__":

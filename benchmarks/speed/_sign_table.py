@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
+from benchmarks._campaign import progress
 from constructions import build_shift_copier, forced_answers, search_heads, table_of_witness
 from theory import decide, thresholds
 from theory.signs import check_certificate
@@ -23,7 +23,7 @@ def table_entries(scale: float) -> dict[str, Any]:
     longest = SEARCHED_TO if scale >= 1 else 3
     counts = {"entries": 0, "strings_run": 0, "strings_wrong": 0, "certificates_checked": 0, "rope_strings_wrong": 0}
     rows = []
-    for row in track(list(thresholds(longest)), "entries of the table"):
+    for row in progress(list(thresholds(longest)), "entries of the table"):
         rows.append([row.relation, row.a, row.b, row.signs, row.largest, row.searched_to])
         counts["entries"] += 1
         if row.largest < row.searched_to:
@@ -60,7 +60,7 @@ def several_heads(scale: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for heads in (1, 2, 3):
         reached, margin = 0, None
-        for length in track(range(1, longest + 1), f"{heads} heads"):
+        for length in progress(range(1, longest + 1), f"{heads} heads"):
             model = search_heads(2, 2, length, heads, seeds=seeds, iterations=iterations)
             if model is None:
                 break

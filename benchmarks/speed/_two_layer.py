@@ -6,8 +6,8 @@ import resource
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
+from benchmarks._campaign import progress
 from benchmarks._rows import REPEATS, Row, median_seconds
 from constructions import build_two_layer_copier, forced_answers
 from theory import sample_strings
@@ -48,6 +48,6 @@ def two_layer_at_its_length(scale: float) -> dict[str, Any]:
     strings["constant"] = np.zeros((1, length), dtype=np.int64)
     wrong = {
         kind: int((forced_answers(copier.model, copier.task, string) != string).sum())
-        for kind, string in track(strings.items(), "two layers at L0")
+        for kind, string in progress(list(strings.items()), "two layers at L0")
     }
     return {"length": length, "wrong_steps": wrong}

@@ -17,6 +17,7 @@ from scipy.optimize import minimize as scipy_minimize
 import constructions.theorem_4_2._search as search_module
 import copycert.figures._minimisers as plot_module
 from benchmarks import minimiser_comparison, minimisers
+from benchmarks._campaign import read
 from constructions import (
     HeadParameters,
     MinimiserProblem,
@@ -396,18 +397,21 @@ def test_a_tied_head_needs_one_query_and_a_coupled_theta_no_head() -> None:
 def test_a_small_acceptance_run_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(minimisers, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(minimisers, "setting_of", lambda draw: setting_of(length=2 + draw))
-    out = tmp_path / "minimisers.json"
+    out = tmp_path / "minimisers.jsonl"
     minimisers.main(["--scale", "0.04", "--out", str(out)])
-    document = json.loads(out.read_text())
-    assert document["summary"]["draws"] == 2 and document["summary"]["bound_beaten"] == 0
-    assert document["summary"]["bound_no_better_than_floor"] == 0
-    assert document["summary"]["certificates_accepted"] == 2
-    assert all(row["closed_form_over_best"] >= 1 <= row["best_over_certified"] for row in document["rows"])
+    head, rows = read(out)
+    assert (head["seed"], head["scale"], head["starts_each"]) == (0, 0.04, 3)
+    summary = minimisers.summary(rows)
+    assert summary["draws"] == 2 and summary["bound_beaten"] == 0
+    assert summary["bound_no_better_than_floor"] == 0
+    assert summary["certificates_accepted"] == 2
+    assert all(row["closed_form_over_best"] >= 1 <= row["best_over_certified"] for row in rows)
     kept = sorted((tmp_path / "kept").rglob("starts/*.json"))
     before = [path.stat().st_mtime_ns for path in kept]
-    out.unlink()
+    whole = out.read_bytes()
+    out.write_bytes(whole[:-100])  # the second draw is torn
     minimisers.main(["--scale", "0.04", "--out", str(out)])
-    assert json.loads(out.read_text())["rows"] == document["rows"]
+    assert out.read_bytes() == whole
     assert [path.stat().st_mtime_ns for path in kept] == before
 
 
@@ -416,12 +420,15 @@ def test_a_small_comparison_resumes_and_beats_no_bound(monkeypatch: pytest.Monke
     small |= {"COUPLED_STARTS": 1, "DECOUPLED_STARTS": 1}
     for name, value in small.items():
         monkeypatch.setattr(minimiser_comparison, name, value)
-    out = tmp_path / "comparison.json"
+    out = tmp_path / "comparison.jsonl"
     minimiser_comparison.main(["--scale", "0.05", "--out", str(out)])
-    document = json.loads(out.read_text())
-    assert len(document["rows"]) == 5 and [line["lower_bound_beaten"] for line in document["summary"]] == [0] * 5
-    inside = [row for row in document["rows"] if row["variant"] == "coupled-inside"]
+    whole, (_, rows) = out.read_bytes(), read(out)
+    assert len(rows) == 5 and [line["lower_bound_beaten"] for line in minimiser_comparison.summary(rows)] == [0] * 5
+    inside = [row for row in rows if row["variant"] == "coupled-inside"]
     assert all(row["bound"] ** 2 * 4 <= 1.5 and row["lower_bound"] > np.log1p(np.exp(-1.5)) for row in inside)
-    monkeypatch.setattr(minimiser_comparison, "one_reading", None)
+    monkeypatch.setattr(minimiser_comparison, "one_reading", lambda draw, queries: rows)
     minimiser_comparison.main(["--scale", "0.05", "--out", str(out)])  # every draw is there
-    assert json.loads(out.read_text()) == document
+    assert out.read_bytes() == whole
+    out.write_bytes(whole[:-100])  # the last row is torn: its draw and reading are asked again as a whole
+    minimiser_comparison.main(["--scale", "0.05", "--out", str(out)])
+    assert out.read_bytes() == whole
