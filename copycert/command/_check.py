@@ -143,7 +143,7 @@ def _print_claims(claims: list[Claim], out: Path | None, *, verbose: bool) -> No
         _print_in_full(console, claim)
     for line in table(claims):
         console.print(line, soft_wrap=True)
-    console.print(f"{_tally(claims)}, {sum(claim.seconds for claim in claims):.1f} s.")
+    console.print(f"{_tally(claims)}, {sum(claim.seconds for claim in claims):.1f} s.", soft_wrap=True)
     if out:
         console.print(
             f"Report: {out}/check.json. Verify the certificates with: copycert verify {out}",

@@ -15,8 +15,8 @@ STYLES = {"PROVED": "green", "REFUTED": "magenta", "UNDECIDED": "yellow", "NOT_A
 #: Marks a claim that was not decided as expected.
 SURPRISE = " (!)"
 
-#: Columns in the order in which they give way where the line is too long: position, and the least width.
-_GIVE_WAY = ((4, 16), (3, 14), (0, 20), (1, 6))
+#: Columns in the order in which they give way where a line is too long: position, and the least width.
+_GIVE_WAY = ((0, 20), (3, 14), (4, 14), (1, 6))
 
 #: Widest that a column is: the claim, its norm budget, its status, what the paper prints, what we have.
 _WIDEST = (26, 10, 18, 19, 30)
@@ -64,13 +64,21 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    shown = [shortened(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True) if width]
-    return GAP.join(shown).rstrip()
+    *names, printed, ours = zip(cells, widths, strict=True)
+    shown = [*(shortened(*name) for name in names), cut(*printed), cut(*ours)]
+    return GAP.join(cell.ljust(width) for cell, width in zip(shown, widths, strict=True) if width).rstrip()
 
 
 def shortened(text: str, width: int) -> str:
     """The text, with its middle left out if it is too long: names differ at their ends."""
     if len(text) <= width:
         return text
+    if width <= 3:
+        return text[:width]
     end = (width - 3) // 2
     return f"{text[: width - 3 - end]}...{text[len(text) - end :]}"
+
+
+def cut(text: str, width: int) -> str:
+    """The text, with its end left out if it is too long, so that no number looks whole that is not."""
+    return text if len(text) <= width else f"{text[: width - 3].rstrip()}..."

@@ -133,5 +133,5 @@ def _printed(out: Path) -> Claim:
         },
         certificate=decision_certificate(out, "theorem-3-1-printed.json", decision) if decision.possible else None,
         printed=IMPOSSIBLE,
-        ours="all n <= 5 at b = 3" if refuted else "-",
+        ours="all n <= 5, b = 3" if refuted else "-",
     )

@@ -20,7 +20,7 @@ from constructions import (
     replay_two_layer,
 )
 from proofs_check.claims._claim import Claim, Status, Task
-from proofs_check.claims._theorem_4_1 import flip_string, power_of_ten, replay_document, witness_document
+from proofs_check.claims._theorem_4_1 import flip_string, power_of_ten, replay_document, short_length, witness_document
 from proofs_check.documents import weights_input, write_certificate
 from theory import InputError, LengthBound, paper_two_layer_length, trained_task, two_layer_length
 from theory.grid import SingleFlip
@@ -170,7 +170,7 @@ def _all_budgets(out: Path) -> Claim:
         },
         certificate=_certificate(path, "two-layer-all-budgets", inputs, {}, claim) if holds else None,
         printed=PRINTED_LENGTH,
-        ours="the same, rho > 10^4" if holds else "-",
+        ours="all rho > 10^4" if holds else "-",
     )
 
 
@@ -200,8 +200,8 @@ def _repeated_anchors(out: Path) -> Claim:
             "replay": replay_document(outcome),
         },
         certificate=certificate,
-        printed="covers a = 2, b = 3",
-        ours=f"wrong at {spell(string)}, step {step}" if refuted else "-",
+        printed="a = 2, b = 3",
+        ours=f"wrong at {spell(string)}" if refuted else "-",
     )
 
 
@@ -235,7 +235,7 @@ def _norm(parameters: TwoLayerParameters) -> Claim:
             **({} if figures else {"reason": "this budget affords no two-layer copier"}),
         },
         printed="norm <= rho",
-        ours=f"{len(certificates)} have norm <= rho" if certificates else "-",
+        ours=f"{len(certificates)} copiers" if certificates else "-",
     )
 
 
@@ -295,7 +295,7 @@ def _lemma(parameters: TwoLayerParameters) -> Claim:
         figures=figures,
         certificate=certificate,
         printed=PRINTED_LEMMA,
-        ours="-" if found.holds is None else f"{'so' if found.holds else 'not'} at L0 = {length}",
+        ours="-" if found.holds is None else f"{'' if found.holds else 'not '}at L0 = {short_length(length)}",
     )
 
 
@@ -359,12 +359,12 @@ def _all_strings(parameters: TwoLayerParameters) -> Claim:
         figures=figures,
         certificate=None if proof is None else _length_certificate(parameters, copier, stem, proof),
         printed=PRINTED_LENGTH,
-        ours=str(copier.length) if proof is not None else _fails(reach) if status == "REFUTED" else "-",
+        ours=short_length(copier.length) if proof is not None else _fails(reach) if status == "REFUTED" else "-",
     )
 
 
 def _fails(bound: LengthBound) -> str:
-    return "-" if bound.fails is None else f"fails at {bound.fails.length}"
+    return "-" if bound.fails is None else f"fails at {short_length(bound.fails.length, up=True)}"
 
 
 def _bracket(bound: LengthBound) -> dict[str, Any]:
@@ -418,7 +418,7 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
         figures=figures | {"certificates": certificates},
         certificate=certificates[0] if certificates else None,
         printed=PRINTED_LENGTH,
-        ours=str(bound.lower) if proof is not None else _fails(bound),
+        ours=short_length(bound.lower) if proof is not None else _fails(bound),
     )
 
 
@@ -461,7 +461,7 @@ def _trained_layout(parameters: TwoLayerParameters) -> Claim:
         },
         certificate=None if proof is None else _length_certificate(parameters, copier, stem, proof),
         printed=PRINTED_LENGTH,
-        ours="-" if proof is None else str(copier.length),
+        ours="-" if proof is None else short_length(copier.length),
     )
 
 
@@ -486,7 +486,7 @@ def _plane_ceiling(parameters: TwoLayerParameters) -> Claim:
             "fails_at_for_scale_rho^4/32": plane_curve_ceiling(parameters.rho**4 / 32),
         },
         certificate=_certificate(path, "plane-curve-ceiling", inputs, {}, claim),
-        ours=f"fails at {fails_at}",
+        ours=f"fails at {short_length(fails_at, up=True)}",
     )
 
 

@@ -175,6 +175,11 @@ def power_of_ten(length: int, *, up: bool = False) -> str:
     return f"10^{tenths // 10}.{tenths % 10}"
 
 
+def short_length(length: int, *, up: bool = False) -> str:
+    """A length as text: itself up to ten digits, else as in `power_of_ten`."""
+    return str(length) if length < 10**10 else power_of_ten(length, up=up)
+
+
 def _cosine_lemma(out: Path) -> Claim:
     delta = Fraction(1, 10)
     constant = cosine_constant(delta)
@@ -353,7 +358,7 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
 def _draws_outcome(results: list[dict[str, Any]], status: Status) -> str:
     """What the draws amount to: the length that all copy, or how many do not copy the paper's."""
     if status == "PROVED":
-        return f"{power_of_ten(min(int(result['length']) for result in results))} in {_draws_of(len(results))}"
+        return f"{power_of_ten(min(int(result['length']) for result in results))}, {_draws_of(len(results))}"
     failing = sum(result["status"] == "REFUTED" for result in results)
     return f"{failing} of {_draws_of(len(results))} fail" if failing else "-"
 
@@ -477,7 +482,7 @@ def _torch_run(parameters: BudgetParameters) -> Claim:
             "strings_wrong": int(wrong.sum()),
             "witness": spell(strings[wrong][0]) if wrong.any() else None,
         },
-        ours=f"{len(strings) - int(wrong.sum())} of {len(strings)} tried right",
+        ours=f"{len(strings) - int(wrong.sum())} of {len(strings)} right",
     )
 
 
@@ -587,9 +592,7 @@ def _single_b_claim(status: Status, figures: dict[str, Any], certificate: str | 
         figures=figures,
         certificate=certificate,
         printed="allows b = 1",
-        ours=f"wrong at {figures['witness']['string']}, step {figures['witness']['step']}"
-        if status == "REFUTED"
-        else "-",
+        ours=f"wrong at {figures['witness']['string']}" if status == "REFUTED" else "-",
     )
 
 

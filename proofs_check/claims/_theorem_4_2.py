@@ -214,7 +214,7 @@ def _tied_limit(parameters: MinimiserParameters) -> Claim:
         statement=f"Under tied queries, in each of {parameters.where}, the closed form (columns A = 2 M^2, B = 0) has "
         "the largest worst-case gap to within 2^-30, and it is positive.",
         figures={"draws": draws, "rho": INDEPENDENT},
-        ours="closed form optimal" if proved else "-",
+        ours="closed form best" if proved else "-",
     )
 
 
@@ -234,7 +234,7 @@ def _tied_threshold(parameters: MinimiserParameters) -> Claim:
         "(That the minimisers at finite M do is shown for the closed form only.)",
         figures={"length": target, "draws": results, "rho": INDEPENDENT},
         printed=PRINTED_LENGTH,
-        ours=f"{target} from M = {_largest_m(results)} on" if status == "PROVED" else "-",
+        ours=f"{target}, M >= {_largest_m(results)}" if status == "PROVED" else "-",
     )
 
 
@@ -309,7 +309,7 @@ def _free_limit(parameters: MinimiserParameters) -> Claim:
         },
         certificate=failing[0]["certificate"] if failing else None,
         printed=PRINTED_LENGTH,
-        ours=f"wrong at length {min(r['witness']['length'] for r in failing)}" if failing and replayed else "-",
+        ours=f"wrong at n = {min(r['witness']['length'] for r in failing)}" if failing and replayed else "-",
     )
 
 

@@ -60,7 +60,8 @@ def test_check_decides_every_claim_as_expected(report: tuple[Path, dict[str, Any
         assert claim["label"] in ("paper", "reconstructed", "new")
         assert claim["method"] in ("kernel", "exact", "ball", "float+bound", "sampled")
         assert claim["certificate"] is None or (out / claim["certificate"]).is_file()
-        assert claim["printed"] and claim["ours"]
+        # So long that the table cuts neither, with one budget or with two.
+        assert 0 < len(claim["printed"]) <= 19 and 0 < len(claim["ours"]) <= 19
     assert json.loads((out / "check.json").read_text()) == document
 
 
