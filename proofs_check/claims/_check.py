@@ -5,23 +5,20 @@ accepted.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine import write_atomically
 from proofs_check._results import claimed_directory, provenance
 from proofs_check._results import output_directory as output_directory
-from proofs_check.claims._claim import Claim
+from proofs_check.claims._claim import Claim, Task
 from proofs_check.claims._coq import run_kernel
 from proofs_check.claims._theorem_3_1 import shift_claims
 from proofs_check.claims._theorem_3_2 import TwoLayerParameters, two_layer_claims, two_layer_universal_claims
 from proofs_check.claims._theorem_4_1 import (
-    BUDGETS,
     BudgetParameters,
     budget_claims,
     require_enough_bits,
@@ -42,6 +39,8 @@ REPORT = "check.json"
 #: Each draw takes about a second, and has certificates of its own.
 MOST_DRAWS = 10_000
 
+#: The budget for which the claims are listed when none is given; their names depend on none.
+ANY_BUDGET = Fraction(20000)
 
 #: Theorem 4.2's claims take some seconds a draw; no more draws than this are made for them.
 MINIMISER_DRAWS = 5
@@ -60,6 +59,7 @@ class CheckParameters:
         bits: of the drawn frequencies, fractions of a turn.
         beyond_theorem: run outside the theorem's hypotheses too, labelled so.
         kernel: let Coq check its part on this machine, and label those claims so.
+        only: the claims to make, each by its id or by how its id begins; () for all.
     """
 
     rhos: tuple[Fraction, ...]
@@ -71,6 +71,7 @@ class CheckParameters:
     bits: int = 1024
     beyond_theorem: bool = False
     kernel: bool = False
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_at_least("a", self.a, 1)
@@ -89,6 +90,7 @@ class CheckParameters:
                 raise InputError("rho", str(rho), "a number > 0")
             require_theorem_range(rho, self.a, self.b, self.dimension, self.beyond_theorem)
             require_enough_bits(self.bits, rho, self.dimension)
+        require_known_claims(self.only)
 
     @property
     def dimension(self) -> int:
@@ -111,12 +113,14 @@ class CheckParameters:
             "bits": self.bits,
             "beyond_theorem": self.beyond_theorem,
             "kernel": self.kernel,
+            # None as in reports from before claims could be chosen.
+            "only": sorted(set(self.only)) or None,
         }
 
     @property
     def ticks(self) -> int:
         """How often `tick` will be called: once a draw, norm budget and choice of embedded tokens."""
-        return len(self.rhos) * len(BUDGETS) * self.draws
+        return sum(task.ticks for task in tasks_of(self))
 
 
 def run_check(
@@ -146,32 +150,78 @@ def run_report(
     """`run_check`'s claims, and the report on them as one JSON object, as it stands in `out`."""
     settings = parameters.document()
     with claimed_directory(out, "check", settings, (REPORT, CERTIFICATES)), output_directory(out) as directory:
-        kernel = run_kernel() if parameters.kernel else None
-        certificates = directory / CERTIFICATES
-        tasks = [
-            *shift_claims(certificates, kernel),
-            *universal_claims(certificates),
-            *two_layer_universal_claims(certificates),
-        ]
-        for rho in parameters.rhos:
-            of_rho = budget_claims(parameters.for_budget(rho, certificates, tick))
-            of_rho += two_layer_claims(TwoLayerParameters(rho, parameters.a, parameters.b, certificates))
-            tasks += [partial(_named, task, rho) for task in of_rho] if len(parameters.rhos) > 1 else of_rho
-        minimisers = MinimiserParameters(
-            parameters.a, min(parameters.draws, MINIMISER_DRAWS), parameters.seed, directory / CERTIFICATES
-        )
-        tasks += minimiser_claims(minimisers)
-        claims = [_located(_timed(task), kept=out is not None) for task in tasks]
+        needs_kernel = parameters.kernel and any(task.theorem == "3.1" for task in tasks_of(parameters))
+        tasks = tasks_of(parameters, directory / CERTIFICATES, run_kernel() if needs_kernel else None, tick)
+        claims = [_located(task(), kept=out is not None) for task in tasks]
         document = check_document(parameters, claims)
         if out is not None:
             write_atomically(directory / REPORT, json.dumps(document, indent=1).encode())
         return claims, document
 
 
-def _named(task: Callable[[], Claim], rho: Fraction) -> Claim:
-    """The claim with its norm budget in its name, so that names are unique among several budgets."""
-    claim = task()
-    return replace(claim, id=f"{claim.id}/rho={rho}")
+def claim_list(only: tuple[str, ...] = ()) -> list[Task]:
+    """The claims that a check of one norm budget makes, undecided.
+
+    Args:
+        only: as in `CheckParameters`.
+
+    Raises:
+        InputError: no claim is called so.
+    """
+    return tasks_of(CheckParameters((ANY_BUDGET,), only=only))
+
+
+def require_known_claims(only: tuple[str, ...]) -> None:
+    """InputError for a name that is no claim's, nor how one begins."""
+    ids = {task.id for task in _all_tasks(CheckParameters((ANY_BUDGET,)))} if only else set()
+    for name in only:
+        if not _called(name, ids):
+            theorems = sorted({known.split("/")[0] for known in ids})
+            allowed = f"the id of a claim, such as 4.1/ceiling, or how ids begin, such as {', '.join(theorems)}"
+            raise InputError("only", name, f"{allowed}; --list prints all ids")
+
+
+def _called(name: str, ids: set[str]) -> set[str]:
+    """The claim of this name, or all whose names begin so."""
+    return {name} if name in ids else {known for known in ids if name and known.startswith(name)}
+
+
+def tasks_of(
+    parameters: CheckParameters,
+    certificates: Path = Path(),
+    kernel: str | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> list[Task]:
+    """The claims asked for, undecided, in the order of the report.
+
+    Args:
+        parameters: what to check.
+        certificates: directory of the certificates and weights.
+        kernel: the version of Coq that has checked the proofs in this run, or None.
+        tick: called after each draw.
+    """
+    tasks = _all_tasks(parameters, certificates, kernel, tick)
+    ids = {task.id for task in tasks}
+    wanted = {known for name in parameters.only for known in _called(name, ids)} if parameters.only else ids
+    return [task for task in tasks if task.id in wanted]
+
+
+def _all_tasks(
+    parameters: CheckParameters,
+    certificates: Path = Path(),
+    kernel: str | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> list[Task]:
+    tasks = [
+        *shift_claims(certificates, kernel),
+        *universal_claims(certificates),
+        *two_layer_universal_claims(certificates),
+    ]
+    for rho in parameters.rhos:
+        tasks += budget_claims(parameters.for_budget(rho, certificates, tick))
+        tasks += two_layer_claims(TwoLayerParameters(rho, parameters.a, parameters.b, certificates))
+    draws = min(parameters.draws, MINIMISER_DRAWS)
+    return tasks + minimiser_claims(MinimiserParameters(parameters.a, draws, parameters.seed, certificates))
 
 
 def _located(claim: Claim, *, kept: bool) -> Claim:
@@ -187,9 +237,3 @@ def check_document(parameters: CheckParameters, claims: list[Claim]) -> dict[str
         "claims": [claim.document() for claim in claims],
         "provenance": provenance("check", parameters.document()),
     }
-
-
-def _timed(task: Callable[[], Claim]) -> Claim:
-    start = time.perf_counter()
-    claim = task()
-    return replace(claim, seconds=time.perf_counter() - start)

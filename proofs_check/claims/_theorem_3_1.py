@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from constructions import build_shift_copier, forced_answers
-from proofs_check.claims._claim import Claim
+from proofs_check.claims._claim import Claim, Task
 from proofs_check.documents import write_certificate
 from theory import Decision, decide
 from theory.numbers import Label, describe
@@ -19,6 +19,9 @@ THEOREM = "3.1"
 
 INDEPENDENT = "does not depend on rho"
 
+#: The theorem's statement, in the words of the table.
+IMPOSSIBLE = "not all n <= 5"
+
 #: Label, signs and condition of each corrected form.
 CORRECTED: dict[str, tuple[Label, str, str]] = {
     "opposite-signs": ("paper", "opposite", "every b, if 0 votes for 0 and 1 for 1"),
@@ -27,14 +30,22 @@ CORRECTED: dict[str, tuple[Label, str, str]] = {
 }
 
 
-def shift_claims(out: Path, kernel: str | None = None) -> list[Callable[[], Claim]]:
+def shift_claims(out: Path, kernel: str | None = None) -> list[Task]:
     """The printed theorem under our reading, and its corrected forms.
 
     Args:
         out: directory for the certificates.
         kernel: the version of Coq that has checked the proofs in this run, or None.
     """
-    return [partial(_printed, out), *(partial(_impossible, out, name, kernel) for name in CORRECTED)]
+    about = "as printed, any signs and b >= 2: no shift layer copies all strings up to 5"
+    printed = Task("3.1/printed", THEOREM, about, partial(_printed, out))
+    return [printed, *(_corrected(out, name, kernel) for name in CORRECTED)]
+
+
+def _corrected(out: Path, name: str, kernel: str | None) -> Task:
+    _, _, condition = CORRECTED[name]
+    about = f"no shift layer copies all up to {THEOREM_3_1[name].length}: {condition}"
+    return Task(f"3.1/{name}", THEOREM, about, partial(_impossible, out, name, kernel))
 
 
 def decision_certificate(out: Path, name: str, decision: Decision) -> str:
@@ -85,6 +96,8 @@ def _impossible(out: Path, name: str, kernel: str | None) -> Claim:
         f"({'Kernel-checked in CI' if kernel is None else 'Kernel-checked in this run'}: proofs_check/coq.)",
         figures={"cases": case_documents(certificate.cases), "rho": INDEPENDENT, "kernel": kernel or "in CI"},
         certificate=_write_cancellation(out, file, certificate.layout, signs, certificate.length, [certificate]),
+        printed=IMPOSSIBLE if label == "paper" else "-",
+        ours=f"not all n <= {certificate.length}",
     )
 
 
@@ -119,4 +132,6 @@ def _printed(out: Path) -> Claim:
             "rho": INDEPENDENT,
         },
         certificate=decision_certificate(out, "theorem-3-1-printed.json", decision) if decision.possible else None,
+        printed=IMPOSSIBLE,
+        ours="all n <= 5, b = 3" if refuted else "-",
     )

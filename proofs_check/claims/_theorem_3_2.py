@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from constructions import (
     build_two_layer_copier,
     replay_two_layer,
 )
-from proofs_check.claims._claim import Claim, Status
-from proofs_check.claims._theorem_4_1 import flip_string, replay_document, witness_document
+from proofs_check.claims._claim import Claim, Status, Task
+from proofs_check.claims._theorem_4_1 import flip_string, power_of_ten, replay_document, short_length, witness_document
 from proofs_check.documents import weights_input, write_certificate
 from theory import InputError, LengthBound, paper_two_layer_length, trained_task, two_layer_length
 from theory.grid import SingleFlip
@@ -42,6 +43,11 @@ THEOREM = "3.2"
 
 #: Said in every statement about a budget outside the theorem's range.
 BEYOND = "; beyond the hypotheses of Theorem 3.2"
+
+#: The length that the paper prints.
+PRINTED_LENGTH = "rho^2/(1000 ln rho)"
+
+PRINTED_LEMMA = "1 - 1/(72 L0^2)"
 
 #: The sharp copiers that are reported: variant and number of turning pairs.
 SHARP: tuple[tuple[str, int], ...] = (("sharp", 1), ("sharp", 16), ("shared", 1), ("shared", 16))
@@ -91,20 +97,39 @@ class TwoLayerParameters:
         return build_two_layer_copier(self.rho, a, b, variant, pairs=pairs, beyond_theorem=True)
 
 
-def two_layer_universal_claims(out: Path) -> list[Callable[[], Claim]]:
+def two_layer_universal_claims(out: Path) -> list[Task]:
     """The claims that depend on no argument."""
-    return [partial(_all_budgets, out), partial(_repeated_anchors, out)]
-
-
-def two_layer_claims(parameters: TwoLayerParameters) -> list[Callable[[], Claim]]:
-    """The claims about one norm budget."""
-    sharp = [partial(_sharp_length, parameters, variant, pairs) for variant, pairs in SHARP]
-    claims = [_norm, _lemma, _all_strings]
+    all_rho = "for all rho > 10^4: norm, lemma and length of the ideal copier"
+    layout = "the paper's construction covers the trained layout"
     return [
-        *(partial(claim, parameters) for claim in claims),
-        *sharp,
-        *(partial(claim, parameters) for claim in (_trained_layout, _plane_ceiling, _share_ceiling)),
+        Task("3.2/all-budgets", THEOREM, all_rho, partial(_all_budgets, out)),
+        Task("3.2/repeated-anchors", THEOREM, layout, partial(_repeated_anchors, out)),
     ]
+
+
+def two_layer_claims(parameters: TwoLayerParameters) -> list[Task]:
+    """The claims about one norm budget."""
+
+    def task(name: str, about: str, decide: Callable[..., Claim], *arguments: Any) -> Task:
+        return Task(f"3.2/{name}", THEOREM, about, partial(decide, parameters, *arguments), parameters.rho)
+
+    return [
+        task("norm", "every two-layer copier reported has norm <= rho", _norm),
+        task("lemma", "the anchor-curve lemma for the stored weights", _lemma),
+        task("all-strings", "weights with the paper's constants copy every string up to L0", _all_strings),
+        *(
+            task(f"length/{variant}-{pairs}", f"how far {_pairs_of(pairs)}, {FORMS[variant]}, copy", _sharp_length,
+                 variant, pairs)
+            for variant, pairs in SHARP
+        ),
+        task("trained-layout", "a repaired construction copies the trained layout", _trained_layout),
+        task("plane-ceiling", "how far no curve in a quadrant of a plane gets", _plane_ceiling),
+        task("attention-share", "no token's share of attention exceeds a constant over T", _share_ceiling),
+    ]  # fmt: skip
+
+
+def _pairs_of(pairs: int) -> str:
+    return "one frequency" if pairs == 1 else f"{pairs} frequencies"
 
 
 def _certificate(path: Path, kind: str, inputs: dict[str, Any], evidence: dict[str, Any], claim: dict[str, Any]) -> str:
@@ -144,6 +169,8 @@ def _all_budgets(out: Path) -> Claim:
             "rho": "all",
         },
         certificate=_certificate(path, "two-layer-all-budgets", inputs, {}, claim) if holds else None,
+        printed=PRINTED_LENGTH,
+        ours="all rho > 10^4" if holds else "-",
     )
 
 
@@ -173,6 +200,8 @@ def _repeated_anchors(out: Path) -> Claim:
             "replay": replay_document(outcome),
         },
         certificate=certificate,
+        printed="a = 2, b = 3",
+        ours=f"wrong at {spell(string)}" if refuted else "-",
     )
 
 
@@ -205,6 +234,8 @@ def _norm(parameters: TwoLayerParameters) -> Claim:
             "certificates": certificates,
             **({} if figures else {"reason": "this budget affords no two-layer copier"}),
         },
+        printed="norm <= rho",
+        ours=f"{len(certificates)} copiers" if certificates else "-",
     )
 
 
@@ -220,13 +251,16 @@ def _applicable(status: Status, applicable: bool) -> Status:
     return status if applicable else "NOT_APPLICABLE"
 
 
-def _not_applicable(parameters: TwoLayerParameters, name: str, label: Label, statement: str) -> Claim:
+def _not_applicable(
+    parameters: TwoLayerParameters, name: str, label: Label, statement: str, printed: str = PRINTED_LENGTH
+) -> Claim:
     reason = "Theorem 3.2 needs a, b >= 2 and rho^2 >= 1000 ln rho"
     if parameters.a >= 2 and parameters.b >= 2:
         reason = f"rho = {parameters.rho} affords no two-layer copier of this kind"
     return Claim(
         id=f"3.2/{name}", theorem=THEOREM, label=label, method="ball", status="NOT_APPLICABLE", expected=None,
         statement=statement, figures={"rho": str(parameters.rho), "reason": reason},
+        printed=printed,
     )  # fmt: skip
 
 
@@ -234,7 +268,7 @@ def _lemma(parameters: TwoLayerParameters) -> Claim:
     statement = "The anchor-curve lemma for the stored weights"
     copier = _buildable(parameters, "paper")
     if copier is None:
-        return _not_applicable(parameters, "lemma", "paper", f"{statement}.")
+        return _not_applicable(parameters, "lemma", "paper", f"{statement}.", PRINTED_LEMMA)
     length, denominator = copier.length, LEMMA_FACTOR * copier.length**2
     found = anchor_lemma(copier.scores(), length, denominator)
     stem, certificate = parameters.stem("paper", 1), None
@@ -260,6 +294,8 @@ def _lemma(parameters: TwoLayerParameters) -> Claim:
         f"L0{_beyond(parameters)}.",
         figures=figures,
         certificate=certificate,
+        printed=PRINTED_LEMMA,
+        ours="-" if found.holds is None else f"{'' if found.holds else 'not '}at L0 = {short_length(length)}",
     )
 
 
@@ -322,7 +358,13 @@ def _all_strings(parameters: TwoLayerParameters) -> Claim:
         f"{parameters.b}{_beyond(parameters)}).",
         figures=figures,
         certificate=None if proof is None else _length_certificate(parameters, copier, stem, proof),
+        printed=PRINTED_LENGTH,
+        ours=short_length(copier.length) if proof is not None else _fails(reach) if status == "REFUTED" else "-",
     )
+
+
+def _fails(bound: LengthBound) -> str:
+    return "-" if bound.fails is None else f"fails at {short_length(bound.fails.length, up=True)}"
 
 
 def _bracket(bound: LengthBound) -> dict[str, Any]:
@@ -375,6 +417,8 @@ def _sharp_length(parameters: TwoLayerParameters, variant: str, pairs: int) -> C
         f"every string of length {bound.fails.length if bound.fails else '?'}{_beyond(parameters)}.",
         figures=figures | {"certificates": certificates},
         certificate=certificates[0] if certificates else None,
+        printed=PRINTED_LENGTH,
+        ours=short_length(bound.lower) if proof is not None else _fails(bound),
     )
 
 
@@ -416,6 +460,8 @@ def _trained_layout(parameters: TwoLayerParameters) -> Claim:
             "paper_length": paper_two_layer_length(parameters.rho),
         },
         certificate=None if proof is None else _length_certificate(parameters, copier, stem, proof),
+        printed=PRINTED_LENGTH,
+        ours="-" if proof is None else short_length(copier.length),
     )
 
 
@@ -440,6 +486,7 @@ def _plane_ceiling(parameters: TwoLayerParameters) -> Claim:
             "fails_at_for_scale_rho^4/32": plane_curve_ceiling(parameters.rho**4 / 32),
         },
         certificate=_certificate(path, "plane-curve-ceiling", inputs, {}, claim),
+        ours=f"fails at {short_length(fails_at, up=True)}",
     )
 
 
@@ -460,4 +507,6 @@ def _share_ceiling(parameters: TwoLayerParameters) -> Claim:
         "depend on the string the remark does not follow: a normalised output forgets how small the shares are.)",
         figures={"rho": str(parameters.rho), "log_share": str(share)},
         certificate=_certificate(path, "attention-share-ceiling", inputs, {}, claim),
+        printed="O(1/L)",
+        ours=f"exp({power_of_ten(ceil(share), up=True)})/T",
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from constructions import GridCopier, Replay, build_grid_copier, greedy_copy, replay
-from proofs_check.claims._claim import Claim, Status
+from proofs_check.claims._claim import Claim, Status, Task, three_digits
 from proofs_check.documents import read_claim, weights_input, write_certificate
 from theory import (
     InputError,
@@ -38,7 +38,7 @@ from theory.grid import (
     paper_length,
     score_scale,
 )
-from theory.numbers import TYPICAL_LENGTH, Label, describe, require_at_least, working_precision
+from theory.numbers import TYPICAL_LENGTH, Label, describe, require_at_least, upper_fraction, working_precision
 from theory.task import single_flip_strings, spell
 
 THEOREM = "4.1"
@@ -58,6 +58,9 @@ BEYOND = "; beyond the hypotheses of Theorem 4.1"
 NAMES: dict[Budget, str] = {"paper": "all-tokens", "three-tokens": "three-tokens"}
 LABELS: dict[Budget, Label] = {"paper": "reconstructed", "three-tokens": "new"}
 EMBEDDED: dict[Budget, str] = {"paper": "all a+b+2 tokens", "three-tokens": "three tokens"}
+
+#: The length that the paper prints.
+PRINTED_LENGTH = "rho^(d/12)"
 
 #: Most bits of a drawn frequency.
 LARGEST_BITS = 8192
@@ -112,18 +115,50 @@ def theorem_d(a: int, b: int) -> int:
     return 100 + 4 * a + 4 * b
 
 
-def universal_claims(out: Path) -> list[Callable[[], Claim]]:
+def universal_claims(out: Path) -> list[Task]:
     """The claims that depend on no argument."""
-    probabilities = [partial(_probability, out, *claim) for claim in UNIVERSAL]
-    return [partial(_cosine_lemma, out), partial(_cosine_step, out), *probabilities]
-
-
-def budget_claims(parameters: BudgetParameters) -> list[Callable[[], Claim]]:
-    """The claims about one norm budget."""
-    of_budget = [partial(claim, parameters, budget) for budget in BUDGETS for claim in (_norm, _draws)]
+    step = "in its proof: cos theta >= 1 - delta implies theta <= sqrt(2 delta)"
     return [
-        *of_budget,
-        *(partial(claim, parameters) for claim in (_torch_run, _sharp_length, _ceiling, _single_b)),
+        Task(
+            "4.1/cosine-lemma",
+            THEOREM,
+            "the lemma P(cos theta >= 1 - delta) <= sqrt(delta)",
+            partial(_cosine_lemma, out),
+        ),
+        Task("4.1/cosine-step", THEOREM, step, partial(_cosine_step, out)),
+        *(_probability_task(out, *claim) for claim in UNIVERSAL),
+    ]
+
+
+def _probability_task(out: Path, budget: Budget, exponent: Fraction, label: Label) -> Task:
+    about = f"all d, rho: length rho^({_times_d(exponent)}) with probability 1 - d/rho, {EMBEDDED[budget]}"
+    run = partial(_probability, out, budget, exponent, label)
+    return Task(_probability_id(budget, exponent), THEOREM, about, run)
+
+
+def _probability_id(budget: Budget, exponent: Fraction) -> str:
+    return f"4.1/probability/{NAMES[budget]}/rho^({_times_d(exponent)})"
+
+
+def budget_claims(parameters: BudgetParameters) -> list[Task]:
+    """The claims about one norm budget."""
+
+    def task(name: str, about: str, decide: Callable[..., Claim], *budget: Budget, ticks: int = 0) -> Task:
+        run = partial(decide, parameters, *budget)
+        return Task(f"4.1/{name}", THEOREM, about, run, parameters.rho, ticks)
+
+    tasks = []
+    for budget in BUDGETS:
+        name, embedded = NAMES[budget], EMBEDDED[budget]
+        tasks.append(task(f"norm/{name}", f"the stored weights have norm <= rho, {embedded}", _norm, budget))
+        about = f"each draw copies every string up to rho^(d/12), {embedded}"
+        tasks.append(task(f"draws/{name}", about, _draws, budget, ticks=parameters.draws))
+    return [
+        *tasks,
+        task("torch-run", "strings tried in the torch model of draw 0", _torch_run),
+        task("length-at-probability", "the length that a draw copies with probability 1 - d/rho", _sharp_length),
+        task("ceiling", "how far no position-only copier of this norm gets", _ceiling),
+        task("b-1", "Theorem 4.1 with b = 1, under the fixed-offset construction", _single_b),
     ]
 
 
@@ -138,6 +173,11 @@ def power_of_ten(length: int, *, up: bool = False) -> str:
         tenths -= 1
     tenths += up and 10**tenths < length**10
     return f"10^{tenths // 10}.{tenths % 10}"
+
+
+def short_length(length: int, *, up: bool = False) -> str:
+    """A length as text: itself up to ten digits, else as in `power_of_ten`."""
+    return str(length) if length < 10**10 else power_of_ten(length, up=up)
 
 
 def _cosine_lemma(out: Path) -> Claim:
@@ -158,6 +198,8 @@ def _cosine_lemma(out: Path) -> Claim:
             "proof": "arccos(1 - delta)/sqrt(delta) increases; its value at delta = 0.1 is a ball",
         },
         certificate=certificate,
+        printed="sqrt(delta)",
+        ours=f"{three_digits(upper_fraction(constant), up=True)} sqrt(delta)",
     )
 
 
@@ -177,12 +219,13 @@ def _cosine_step(out: Path) -> Claim:
         "theta <= sqrt(2 delta). (The lemma itself survives.)",
         figures={"witness": {"delta": str(delta), "arccos(1 - delta) - sqrt(2 delta)": describe(excess)}},
         certificate=certificate,
+        printed="sqrt(2 delta)",
+        ours=f"false at {delta}" if excess > 0 else "-",
     )
 
 
 def _probability(out: Path, budget: Budget, exponent: Fraction, label: Label) -> Claim:
     proof = prove_failure_probability(exponent, budget)
-    name = f"{NAMES[budget]}/rho^({_times_d(exponent)})"
     slug = f"{NAMES[budget]}-{str(exponent).replace('/', '-')}"
     certificate, figures = None, {}
     if proof is not None:
@@ -192,7 +235,7 @@ def _probability(out: Path, budget: Budget, exponent: Fraction, label: Label) ->
         write_certificate(out / certificate, "failure-probability", inputs, {}, claim)
         figures = _proof_figures(proof)
     return Claim(
-        id=f"4.1/probability/{name}",
+        id=_probability_id(budget, exponent),
         theorem=THEOREM,
         label=label,
         method="ball",
@@ -203,6 +246,8 @@ def _probability(out: Path, budget: Budget, exponent: Fraction, label: Label) ->
         f"norm <= rho copies every string of length <= rho^({_times_d(exponent)}).",
         figures=figures,
         certificate=certificate,
+        printed=PRINTED_LENGTH,
+        ours=f"rho^({_times_d(exponent)})" if proof is not None else "-",
     )
 
 
@@ -262,7 +307,13 @@ def _norm(parameters: BudgetParameters, budget: Budget) -> Claim:
             "largest_square_norm_over_rho_square": float(largest / parameters.rho**2),
             "certificates": certificates,
         },
+        printed="norm <= rho" if budget == "paper" else "-",
+        ours=f"so in {_draws_of(parameters.draws)}" if largest <= parameters.rho**2 else "not so",
     )
+
+
+def _draws_of(count: int) -> str:
+    return f"{count} draw{'s' * (count != 1)}"
 
 
 def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
@@ -299,7 +350,17 @@ def _draws(parameters: BudgetParameters, budget: Budget) -> Claim:
             "beyond_theorem": not parameters.within_theorem,
             "draws": results,
         },
+        printed=PRINTED_LENGTH,
+        ours=_draws_outcome(results, status),
     )
+
+
+def _draws_outcome(results: list[dict[str, Any]], status: Status) -> str:
+    """What the draws amount to: the length that all copy, or how many do not copy the paper's."""
+    if status == "PROVED":
+        return f"{power_of_ten(min(int(result['length']) for result in results))}, {_draws_of(len(results))}"
+    failing = sum(result["status"] == "REFUTED" for result in results)
+    return f"{failing} of {_draws_of(len(results))} fail" if failing else "-"
 
 
 def _typical(parameters: BudgetParameters, budget: Budget) -> str:
@@ -421,6 +482,7 @@ def _torch_run(parameters: BudgetParameters) -> Claim:
             "strings_wrong": int(wrong.sum()),
             "witness": spell(strings[wrong][0]) if wrong.any() else None,
         },
+        ours=f"{len(strings) - int(wrong.sum())} of {len(strings)} right",
     )
 
 
@@ -464,6 +526,8 @@ def _sharp_claim(
         f"of length <= {length} with probability at least 1 - d/rho.",
         figures=figures,
         certificate=certificate,
+        printed=PRINTED_LENGTH,
+        ours=length if status == "PROVED" else "-",
     )
 
 
@@ -492,6 +556,7 @@ def _ceiling(parameters: BudgetParameters) -> Claim:
             "q": for_norm.q,
         },
         certificate=certificate,
+        ours=f"fails at {power_of_ten(for_norm.fails_at, up=True)}",
     )
 
 
@@ -526,6 +591,8 @@ def _single_b_claim(status: Status, figures: dict[str, Any], certificate: str | 
         "draw 0 with b = 1 copies every string of length <= rho^(d/12).",
         figures=figures,
         certificate=certificate,
+        printed="allows b = 1",
+        ours=f"wrong at {figures['witness']['string']}" if status == "REFUTED" else "-",
     )
 
 

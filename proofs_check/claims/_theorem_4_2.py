@@ -17,7 +17,7 @@ from flint import arb
 from scipy.stats import binomtest
 
 from constructions import GridCopier, build_minimiser_model, closed_form, forced_answers, programme_amplitudes, replay
-from proofs_check.claims._claim import Claim, Status
+from proofs_check.claims._claim import Claim, Status, Task, three_digits
 from proofs_check.documents import weights_input, write_certificate
 from theory import InputError, MinimiserSetting, draw_grid_frequencies, limit_failure, loss_lower_bound
 from theory.grid import SingleFlip
@@ -38,6 +38,9 @@ from theory.numbers import describe, grid_frequencies_document, integer_floor, l
 from theory.task import spell
 
 THEOREM = "4.2"
+
+#: The length that the paper prints.
+PRINTED_LENGTH = "L^(sqrt(d)/2)"
 
 #: RoPE dimension and training length of the draws; floor(L^(sqrt(d)/2)) = 25.
 DIMENSION, TRAINING_LENGTH = 16, 5
@@ -94,16 +97,22 @@ class MinimiserParameters:
         return f"{self.draws} draws of seed {self.seed} (d = {self.d}, L = {self.length}, a = {self.a}, b = a+2)"
 
 
-def minimiser_claims(parameters: MinimiserParameters) -> list[Callable[[], Claim]]:
+def minimiser_claims(parameters: MinimiserParameters) -> list[Task]:
     """The claims under tied and under free queries, the loss bounds, and the failure frequency."""
-    readings: tuple[Queries, ...] = ("tied", "free")
+
+    def task(name: str, about: str, decide: Callable[..., Claim], *queries: Queries) -> Task:
+        return Task(f"4.2/{name}", THEOREM, about, partial(decide, parameters, *queries))
+
+    bound = "no parameters have a loss below a certified bound"
     return [
-        partial(_tied_limit, parameters),
-        partial(_tied_threshold, parameters),
-        partial(_free_limit, parameters),
-        *(partial(_loss_bound, parameters, queries) for queries in readings),
-        partial(_failure_frequency, parameters),
-    ]
+        task("tied/limit", "with one query for all, the closed form has the largest worst-case gap", _tied_limit),
+        task("tied/threshold", "from some M_0 on the limit point copies L^(sqrt(d)/2)", _tied_threshold),
+        task("free/limit", "with a query for each token, the limit point copies L^(sqrt(d)/2)", _free_limit),
+        task("tied/loss-bound", f"{bound}, one query for all", _loss_bound, "tied"),
+        task("free/loss-bound", f"{bound}, a query for each token", _loss_bound, "free"),
+        task("tied/failure-frequency", "at fixed M the closed form fails no more often than bounded",
+             _failure_frequency),
+    ]  # fmt: skip
 
 
 def gap_certificate(out: Path, name: str, setting: MinimiserSetting, asker: Asker) -> dict[str, Any]:
@@ -205,6 +214,7 @@ def _tied_limit(parameters: MinimiserParameters) -> Claim:
         statement=f"Under tied queries, in each of {parameters.where}, the closed form (columns A = 2 M^2, B = 0) has "
         "the largest worst-case gap to within 2^-30, and it is positive.",
         figures={"draws": draws, "rho": INDEPENDENT},
+        ours="closed form best" if proved else "-",
     )
 
 
@@ -223,7 +233,13 @@ def _tied_threshold(parameters: MinimiserParameters) -> Claim:
         f"the limit point of the minimisers copies every string of length <= floor(L^(sqrt(d)/2)) = {target}. "
         "(That the minimisers at finite M do is shown for the closed form only.)",
         figures={"length": target, "draws": results, "rho": INDEPENDENT},
+        printed=PRINTED_LENGTH,
+        ours=f"{target}, M >= {_largest_m(results)}" if status == "PROVED" else "-",
     )
+
+
+def _largest_m(results: list[dict[str, Any]]) -> str:
+    return three_digits(max(Fraction(result["M_0_at_most"]) for result in results), up=True)
 
 
 def _threshold(parameters: MinimiserParameters, draw: int) -> dict[str, Any]:
@@ -292,6 +308,8 @@ def _free_limit(parameters: MinimiserParameters) -> Claim:
             "rho": INDEPENDENT,
         },
         certificate=failing[0]["certificate"] if failing else None,
+        printed=PRINTED_LENGTH,
+        ours=f"wrong at n = {min(r['witness']['length'] for r in failing)}" if failing and replayed else "-",
     )
 
 
@@ -347,7 +365,12 @@ def _loss_bound(parameters: MinimiserParameters, queries: Queries) -> Claim:
             "draws": results,
             "rho": INDEPENDENT,
         },
+        ours=f"floor + {_least_excess(results)}" if positive else "-",
     )
+
+
+def _least_excess(results: list[dict[str, Any]]) -> str:
+    return three_digits(min(result["certified_excess"] for result in results), up=False)
 
 
 def _loss_draw(parameters: MinimiserParameters, draw: int, queries: Queries) -> dict[str, Any]:
@@ -387,6 +410,7 @@ def _failure_frequency(parameters: MinimiserParameters) -> Claim:
         )
         + ". Counted, so never called proved.",
         figures={"counts": counts, "interval": "exact binomial (Clopper and Pearson)", "rho": INDEPENDENT},
+        ours=f"{sum(c['failures'] for c in counts)} of {sum(c['draws_counted'] for c in counts)} fail",
     )
 
 

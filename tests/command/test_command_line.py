@@ -50,6 +50,9 @@ def test_check_decides_every_claim_as_expected(report: tuple[Path, dict[str, Any
         "figures",
         "certificate",
         "seconds",
+        "printed",
+        "ours",
+        "rho",
     }
     for claim in document["claims"]:
         assert set(claim) == fields
@@ -57,7 +60,19 @@ def test_check_decides_every_claim_as_expected(report: tuple[Path, dict[str, Any
         assert claim["label"] in ("paper", "reconstructed", "new")
         assert claim["method"] in ("kernel", "exact", "ball", "float+bound", "sampled")
         assert claim["certificate"] is None or (out / claim["certificate"]).is_file()
+        # So long that the table cuts neither, with one budget or with two.
+        assert 0 < len(claim["printed"]) <= 19 and 0 < len(claim["ours"]) <= 19
     assert json.loads((out / "check.json").read_text()) == document
+
+
+def test_a_claim_is_named_by_its_id_and_its_norm_budget(report: tuple[Path, dict[str, Any], int]) -> None:
+    claims = report[1]["claims"]
+    assert len({(claim["id"], claim["rho"]) for claim in claims}) == len(claims) == 17 + 2 * 18
+    by_budget = [{claim["id"] for claim in claims if claim["rho"] == rho} for rho in (None, "20000", "40000")]
+    assert by_budget[1] == by_budget[2] and not by_budget[0] & by_budget[1]
+    assert {claim["theorem"] for claim in claims if claim["rho"] is None} == {"3.1", "3.2", "4.1", "4.2"}
+    assert all(claim["figures"].get("rho", claim["rho"]) == claim["rho"] for claim in claims if claim["rho"])
+    assert not any("rho=" in claim["id"] for claim in claims)
 
 
 def test_every_draw_covers_the_papers_length_and_more(report: tuple[Path, dict[str, Any], int]) -> None:

@@ -73,7 +73,7 @@ def test_a_report_says_what_it_is_of(checked: tuple[Path, dict[str, Any]]) -> No
     assert made["command"] == "check"
     assert made["parameters"] == {
         "rho": ["2"], "a": 2, "b": 3, "d": 4, "draws": 1, "seed": 0, "bits": 1024, "beyond_theorem": True,
-        "kernel": False,
+        "kernel": False, "only": None,
     }  # fmt: skip
     assert {"copycert", "python", "python-flint", "torch", "numpy", "scipy"} <= set(made["versions"])
     assert made["versions"]["torch"] == torch.__version__ and made["threads"] == torch.get_num_threads()
@@ -88,6 +88,7 @@ def test_a_report_says_what_it_is_of(checked: tuple[Path, dict[str, Any]]) -> No
         (("--rho", "3"), "there rho is ['2'], not ['2', '3']"),
         (("--bits", "1025"), "there bits is 1024, not 1025"),
         (("--a", "3"), "there a is 2, not 3"),
+        (("--only", "3.1"), "there only is None, not ['3.1']"),
     ],
 )
 def test_check_leaves_another_report_as_it_is(
