@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from constructions.theorem_3_1 import build_shift_copier
 from theory import CopyTask, InputError, decide, theory_task
-from theory.numbers import require_at_least
+from theory.numbers import rational_turns, require_at_least
 from theory.signs import THEOREM_3_1, Case
 from theory.task import all_strings
 
@@ -284,7 +284,7 @@ def _load_rope(probe: ShiftProbe, a: int, b: int, length: int) -> None:
     attention = copier.model.block(0).attention
     embedding = copier.model.embedding.weight.double()
     # With shift positions every row is 0, so that the row pairs do not turn.
-    turns = [0.0] * len(copier.frequencies.row) + [float(f.value) for f in copier.frequencies.column]  # type: ignore[union-attr]
+    turns = [0.0] * len(copier.frequencies.row) + [float(t) for t in rational_turns(copier.frequencies.column)]
     probe.queries = nn.Parameter(embedding @ attention.query.weight.double().T)
     probe.keys = nn.Parameter(embedding @ attention.key.weight.double().T)
     probe.omega = 2 * torch.pi * torch.tensor(turns, dtype=torch.float64)

@@ -27,6 +27,8 @@ from ._errors import require_at_least as require_at_least
 from ._errors import require_pair_dimension as require_pair_dimension
 from ._float_exp import EXP_ERROR as EXP_ERROR
 from ._float_exp import exp_nonpositive as exp_nonpositive
+from ._frequencies import TABLE_PRECISION as TABLE_PRECISION
+from ._frequencies import TABLE_RADIUS as TABLE_RADIUS
 from ._frequencies import BasePower as BasePower
 from ._frequencies import Frequency as Frequency
 from ._frequencies import GridFrequencies as GridFrequencies
@@ -37,6 +39,7 @@ from ._frequencies import draw_grid_frequencies as draw_grid_frequencies
 from ._frequencies import fixed_point_turns as fixed_point_turns
 from ._frequencies import grid_frequencies_document as grid_frequencies_document
 from ._frequencies import grid_frequencies_from_document as grid_frequencies_from_document
+from ._frequencies import rational_turns as rational_turns
 from ._frequencies import read_grid_frequencies as read_grid_frequencies
 from ._intervals import wilson_interval as wilson_interval
 from ._rounded import UNIT_ROUNDOFF as UNIT_ROUNDOFF
