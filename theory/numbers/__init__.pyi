@@ -9,6 +9,9 @@ from ._balls import require_width as require_width
 from ._balls import total as total
 from ._balls import upper_fraction as upper_fraction
 from ._balls import working_precision as working_precision
+from ._bisection import furthest as furthest
+from ._bisection import halved as halved
+from ._bisection import last_true as last_true
 from ._closed_forms import AMPLITUDE_CEILING as AMPLITUDE_CEILING
 from ._closed_forms import BALL_VOLUME as BALL_VOLUME
 from ._closed_forms import DIRICHLET_Q as DIRICHLET_Q
@@ -41,7 +44,6 @@ from ._frequencies import grid_frequencies_document as grid_frequencies_document
 from ._frequencies import grid_frequencies_from_document as grid_frequencies_from_document
 from ._frequencies import rational_turns as rational_turns
 from ._frequencies import read_grid_frequencies as read_grid_frequencies
-from ._intervals import wilson_interval as wilson_interval
 from ._rounded import UNIT_ROUNDOFF as UNIT_ROUNDOFF
 from ._rounded import Rounded as Rounded
 from ._rounded import Vote as Vote
