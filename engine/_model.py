@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
 from engine._encodings import ALiBi, AutoGridRoPE, Encoding, GridRoPE, RoPE
-from engine._norm import NORM_EPSILON
+from engine._norm import NORM_EPSILON, require_epsilon
 from engine._transformer import Transformer, TransformerConfig
 from theory import BasePower, InputError, base_grid_frequencies
 from theory.numbers import parse_rational, require_at_least
@@ -99,8 +99,7 @@ class ModelConfig:
                 )
         if self.parameters > MOST_PARAMETERS:
             raise InputError("layers", self.layers, f"such that the model has at most {MOST_PARAMETERS:,} parameters")
-        if not 0 <= self.norm_epsilon < inf:
-            raise InputError("norm_epsilon", self.norm_epsilon, "a finite number >= 0")
+        require_epsilon(self.norm_epsilon)
         if self.rotary_layout != "interleaved":
             raise InputError("rotary_layout", self.rotary_layout, "interleaved: pair f is coordinates 2f and 2f+1")
         if self.score_scale == self._usual_scales:
@@ -213,5 +212,3 @@ def _rational(base: float) -> Fraction:
 def _initialise(module: nn.Module, generator: torch.Generator) -> None:
     if isinstance(module, nn.Embedding | nn.Linear):
         module.weight.normal_(0, WEIGHT_DEVIATION, generator=generator)
-    if isinstance(module, AutoGridRoPE):
-        module.gate.bias.fill_(module.BIAS)
