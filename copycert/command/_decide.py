@@ -11,11 +11,11 @@ from copycert.command._options import COUNT, json_option, print_json
 from proofs_check._results import output_directory
 from proofs_check.claims import case_documents, decision_certificate
 from theory import Decision, decide
-from theory.task import RELATIONS
+from theory.task import RELATION_NAMES
 
 
 @click.command("decide")
-@click.option("--relation", required=True, help="Positional relation: " + ", ".join(RELATIONS) + ".")
+@click.option("--relation", required=True, help=f"Positional relation: {RELATION_NAMES}.")
 @click.option("--a", type=COUNT, required=True, help="Tokens before the string.")
 @click.option("--b", type=COUNT, required=True, help="Tokens between the string and its copy.")
 @click.option("--length", type=COUNT, required=True, help="Longest string.")
@@ -29,12 +29,14 @@ def decide_command(
     """Can any one-layer, one-head model copy all strings up to a length? A model, or a few strings that cancel."""
     decision = decide(relation, a, b, length, signs)
     with output_directory(out) as directory:
-        name = f"decide-{relation}-a-{a}-b-{b}-length-{length}-{signs}.json"
+        name = f"decide-{decision.layout.relation}-a-{a}-b-{b}-length-{length}-{signs}.json"
         decision_certificate(directory, name, decision)
     document = decision_document(decision, None if out is None else str(out / name))
     if as_json:
         print_json(document)
     else:
+        if relation != decision.layout.relation:
+            click.echo(f"{relation} is a {decision.layout.relation} relation: the answer is about all of these.")
         _print_decision(decision, out, name)
     ctx.exit(0)
 

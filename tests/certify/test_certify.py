@@ -18,7 +18,18 @@ from flint import arb
 
 from constructions import build_grid_copier
 from copycert.command._main import main
-from engine import ALiBi, AutoGridRoPE, Encoding, RoPE, RunDirectory, Transformer, TransformerConfig, preset_run, train
+from engine import (
+    ALiBi,
+    AutoGridRoPE,
+    AxisFrequencies,
+    Encoding,
+    RoPE,
+    RunDirectory,
+    Transformer,
+    TransformerConfig,
+    preset_run,
+    train,
+)
 from proofs_check.certify import load, one_layer_model, replay_error, replay_step, save_subject
 from proofs_check.certify._certificate import _threshold
 from proofs_check.certify._exact_model import in_float64, template_of
@@ -43,6 +54,7 @@ from theory import (
     InputError,
     OneLayerModel,
     Template,
+    Turn,
     base_grid_frequencies,
     certify_half,
     certify_heads,
@@ -293,7 +305,21 @@ def saturated(seed: int) -> Transformer:
     return model
 
 
+class Sloped(RoPE):
+    """An encoding of nobody's but this test's: RoPE whose scores also fall with the distance."""
+
+    slopes = (0.25,)
+
+    def axes(self) -> AxisFrequencies:
+        return (), self.phases.frequencies
+
+
+class Silent(RoPE):
+    """It may turn by something else than what RoPE says, and says nothing."""
+
+
 ENCODINGS: dict[str, Callable[[int], Transformer]] = {
+    "sloped": lambda seed: encoded(Sloped(base_grid_frequencies(Fraction(50), 16).row), seed),
     "alibi": lambda seed: encoded(ALiBi(1), seed),
     "nope": lambda seed: encoded(Encoding(), seed),
     "rope": lambda seed: encoded(RoPE(base_grid_frequencies(Fraction(50), 16).row), seed),
@@ -323,6 +349,19 @@ def test_a_head_normalised_without_a_residual_agrees_with_the_torch_model(seed: 
     found = certify_strings(one_layer_model(model, trained_task()), 4)
     fails = next((n for n, value in enumerate(torch_margins(model, 4), 1) if value <= 0), None)
     assert found.fails_at == fails
+
+
+def test_an_encoding_that_does_not_say_its_axes_is_refused_by_name() -> None:
+    model = encoded(Silent(base_grid_frequencies(Fraction(50), 16).row), 0)
+    assert model(torch.tensor([[0, 1, 2]])).shape == (1, 3, 5)
+    with pytest.raises(InputError, match=r"encoding = Silent: must be nope, .*, or a class that says its own axes"):
+        load(model, template_of(encoded(Encoding(), 0), trained_task()))
+    few = encoded(Sloped(base_grid_frequencies(Fraction(50), 16).row), 0)
+    few.block(0).attention.encoding.phases.frequencies = ()
+    assert one_layer_model(few, trained_task()).frequencies.column == ()
+    few.block(0).attention.encoding.phases.frequencies = (Turn(Fraction(1, 3)),)
+    with pytest.raises(InputError, match="encoding = 1 frequencies: must be 4, or none"):
+        one_layer_model(few, trained_task())
 
 
 def test_a_gate_that_is_not_saturated_is_refused() -> None:
