@@ -35,7 +35,7 @@ from constructions.theorem_3_2 import TwoLayerCopier, build_two_layer_copier
 from constructions.theorem_4_1 import build_grid_copier
 from engine import ANGLE_ERROR, KeysValues, Places
 from theory import InputError, draw_grid_frequencies, exact_length, paper_two_layer_length, sample_strings
-from theory.numbers import halved
+from theory.numbers import halved, require_one_of
 
 Construction = Literal["two-layer", "grid"]
 
@@ -124,8 +124,7 @@ class FloatReach:
 
 def unit_roundoff(dtype: str) -> float:
     """Half the distance from 1 to the next number of the format. InputError for an unknown format."""
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     return torch.finfo(DTYPES[dtype]).eps / 2
 
 
@@ -171,8 +170,7 @@ def run_two_layer(copier: TwoLayerCopier, dtype: str, length: int) -> Trial:
     Raises:
         InputError: unknown format.
     """
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     cast = replace(copier, model=deepcopy(copier.model).to(DTYPES[dtype]))
     return _trial(copier.rho, length, lambda string, steps: _two_layer_answers(cast, string, steps))
 
@@ -374,8 +372,7 @@ def float_reach(construction: Construction, dtype: str, tick: Callable[[], None]
     Raises:
         InputError: unknown format.
     """
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     attempt = try_two_layer if construction == "two-layer" else try_grid
     trials: list[Trial] = []
     for rho in budgets(construction, dtype):

@@ -15,7 +15,7 @@ from engine._encodings import ALiBi, AutoGridRoPE, Encoding, GridRoPE, RoPE
 from engine._norm import NORM_EPSILON, require_epsilon
 from engine._transformer import Transformer, TransformerConfig
 from theory import BasePower, InputError, base_grid_frequencies
-from theory.numbers import parse_rational, require_at_least
+from theory.numbers import parse_rational, require_at_least, require_one_of
 
 #: Names of the positional encodings, as on the command line.
 ENCODINGS = ("rope", "nope", "alibi", "rnope", "rope2d", "hrope", "auto2d")
@@ -72,8 +72,7 @@ class ModelConfig:
     rotary_layout: str = "interleaved"
 
     def __post_init__(self) -> None:
-        if self.encoding not in ENCODINGS:
-            raise InputError("encoding", self.encoding, "one of " + ", ".join(ENCODINGS))
+        require_one_of("encoding", self.encoding, ENCODINGS)
         require_at_least("vocabulary_size", self.vocabulary_size, 2)
         require_at_least("model_width", self.model_width, 1)
         require_at_least("layers", self.layers, 1)

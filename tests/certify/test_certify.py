@@ -17,7 +17,6 @@ import torch
 from flint import arb
 
 from constructions import build_grid_copier
-from copycert.command._main import main
 from engine import (
     ALiBi,
     AutoGridRoPE,
@@ -36,6 +35,7 @@ from proofs_check.certify._exact_model import in_float64, template_of
 from proofs_check.certify._words import described, number_of_strings, runs_of
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from proofs_check.verify import verify_file
+from tests._commands import answered
 from tests._rounding import ULPS, gamma, margin_error
 from tests.models.small import (
     Sample,
@@ -522,18 +522,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return result
 
 
-def command(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    output = capsys.readouterr()
-    return int(exit_.value.code or 0), output.out, output.err
-
-
 def test_the_command_proves_a_run_and_the_checker_agrees(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("certify", str(runs["rope2d"]), "--max-length", "12", "--find-limit", "--cap", "300", "--json")
-    code, out, _ = command(*arguments, "--out", str(tmp_path), capsys=capsys)
+    code, out, _ = answered(capsys, *arguments, "--out", str(tmp_path))
     document = json.loads(out)
     assert code == 0
     assert document["status"] == "PROVED"
@@ -549,7 +542,7 @@ def test_the_command_proves_a_run_and_the_checker_agrees(
 def test_the_command_shows_a_counterexample_for_rope(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = command("certify", str(runs["rope"]), "--max-length", "30", "--out", str(tmp_path), capsys=capsys)
+    code, out, _ = answered(capsys, "certify", str(runs["rope"]), "--max-length", "30", "--out", str(tmp_path))
     assert code == 0
     assert "REFUTED" in out
     assert "the model gets that step wrong" in out
@@ -563,7 +556,7 @@ def test_bad_arguments_are_one_line(runs: dict[str, Path], tmp_path: Path, capsy
         (run, "--max-length", "5", "--criterion", "most"),
         (str(tmp_path / "none"), "--max-length", "5"),
     ):
-        code, out, err = command("certify", *arguments, capsys=capsys)
+        code, out, err = answered(capsys, "certify", *arguments)
         assert code == 2
         assert not out
         assert err.startswith("copycert: ")

@@ -27,6 +27,7 @@ from ._errors import InputError as InputError
 from ._errors import parse_rational as parse_rational
 from ._errors import require_around as require_around
 from ._errors import require_at_least as require_at_least
+from ._errors import require_one_of as require_one_of
 from ._errors import require_pair_dimension as require_pair_dimension
 from ._float_exp import EXP_ERROR as EXP_ERROR
 from ._float_exp import exp_nonpositive as exp_nonpositive
