@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from theory import CopyTask, InputError, relation_named, theory_task
+from theory import CopyTask, InputError, theory_task
 from theory.signs import Layout, Unknown, Witness, seen_by_steps
 from theory.task import Position, Strings, grid_positions
 
@@ -90,7 +90,7 @@ class ScoreTable(nn.Module):
         if layout.a is None or layout.b is None:
             raise InputError("a", "all", "a number, for a model in torch")
         self.task: CopyTask = theory_task(layout.a, layout.b)
-        self.relate = relation_named(layout.relation).relate
+        self.relate = layout.relate
         relations = sorted({unknown.relation for head in table.heads for unknown in head.weights})
         self.numbers = {relation: number for number, relation in enumerate(relations)}
         size = self.task.vocabulary_size

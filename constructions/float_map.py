@@ -35,6 +35,7 @@ from constructions.theorem_3_2 import TwoLayerCopier, build_two_layer_copier
 from constructions.theorem_4_1 import build_grid_copier
 from engine import ANGLE_ERROR, KeysValues, Places
 from theory import InputError, draw_grid_frequencies, exact_length, paper_two_layer_length, sample_strings
+from theory.numbers import halved, require_one_of
 
 Construction = Literal["two-layer", "grid"]
 
@@ -123,8 +124,7 @@ class FloatReach:
 
 def unit_roundoff(dtype: str) -> float:
     """Half the distance from 1 to the next number of the format. InputError for an unknown format."""
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     return torch.finfo(DTYPES[dtype]).eps / 2
 
 
@@ -133,11 +133,9 @@ def predicted_rho(construction: Construction, dtype: str) -> float:
     unit = unit_roundoff(dtype)
     if construction == "grid":
         return float((log(2) / (unit * GRID_DIMENSION) * 12 * GRID_DIMENSION) ** 0.25)
-    low, high = 2.0, 1e12
-    while high / low > 1 + 1e-9:
-        middle = sqrt(low * high)
-        low, high = (middle, high) if 2 * unit * middle**4 / 1e4 < 25 / 18 * log(middle) ** 2 else (low, middle)
-    return low
+    return halved(
+        lambda rho: 2 * unit * rho**4 / 1e4 < 25 / 18 * log(rho) ** 2, 2.0, 1e12, 35, lambda low, high: sqrt(low * high)
+    )[0]
 
 
 def spaced_flips(length: int) -> Int64[np.ndarray, " length"]:
@@ -172,8 +170,7 @@ def run_two_layer(copier: TwoLayerCopier, dtype: str, length: int) -> Trial:
     Raises:
         InputError: unknown format.
     """
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     cast = replace(copier, model=deepcopy(copier.model).to(DTYPES[dtype]))
     return _trial(copier.rho, length, lambda string, steps: _two_layer_answers(cast, string, steps))
 
@@ -375,8 +372,7 @@ def float_reach(construction: Construction, dtype: str, tick: Callable[[], None]
     Raises:
         InputError: unknown format.
     """
-    if dtype not in DTYPES:
-        raise InputError("dtype", dtype, "one of " + ", ".join(DTYPES))
+    require_one_of("dtype", dtype, DTYPES)
     attempt = try_two_layer if construction == "two-layer" else try_grid
     trials: list[Trial] = []
     for rho in budgets(construction, dtype):

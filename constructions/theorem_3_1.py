@@ -41,7 +41,7 @@ from constructions._exact_weights import exact_matrix, exact_product
 from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig
 from theory import CopyTask, GridFrequencies, InputError, Turn, decide, theory_task
-from theory.numbers import ball, working_precision
+from theory.numbers import ball, rational_turns, working_precision
 from theory.signs import Unknown, Witness, seen_by_steps
 
 VOTE = "vote"
@@ -74,8 +74,7 @@ class ShiftCopier:
     @property
     def distinct_frequencies(self) -> tuple[Fraction, ...]:
         """The frequencies of each query token's copy, in turns per position, 0 first."""
-        turns = {f.value for f in (*self.frequencies.row, *self.frequencies.column) if isinstance(f, Turn)}
-        return tuple(sorted(turns))
+        return tuple(sorted({*rational_turns(self.frequencies.row), *rational_turns(self.frequencies.column)}))
 
     def margin(self) -> arb:
         """Least difference of the logits, right minus wrong, of the stored weights over all strings, a ball.
@@ -113,7 +112,7 @@ class ShiftCopier:
             (qx, qy), (kx, ky) = query[2 * pair : 2 * pair + 2], key[2 * pair : 2 * pair + 2]
             even, odd = qx * kx + qy * ky, qx * ky - qy * kx
             if even or odd:
-                sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
+                cosine, sine = frequency.cos_sin(distance)
                 total += ball(even) * cosine + ball(odd) * sine
         return total
 
@@ -215,7 +214,7 @@ def _pairs_of(copy: int, copies: int, frequencies: GridFrequencies) -> list[str]
 def _amplitudes(targets: dict[int, float], frequencies: GridFrequencies, copies: int) -> list[float]:
     """The smallest a_f with `sum_f a_f cos(beta_f r)` equal to the target at each distance r."""
     each = len(frequencies.column) // copies
-    turns = [Fraction(0), *(f.value for f in frequencies.column[:each] if isinstance(f, Turn))]
+    turns = [Fraction(0), *rational_turns(frequencies.column[:each])]
     angles = np.array([[2 * np.pi * float(turn * distance % 1) for turn in turns] for distance in targets])
     solution: Float64[np.ndarray, " frequencies"] = np.linalg.lstsq(np.cos(angles), list(targets.values()))[0]
     return [float(amplitude) for amplitude in solution]

@@ -4,6 +4,7 @@ from engine._attention import Attention as Attention
 from engine._attention import KeysValues as KeysValues
 from engine._encodings import ALiBi as ALiBi
 from engine._encodings import AutoGridRoPE as AutoGridRoPE
+from engine._encodings import AxisFrequencies as AxisFrequencies
 from engine._encodings import Encoding as Encoding
 from engine._encodings import GridRoPE as GridRoPE
 from engine._encodings import Places as Places
@@ -13,6 +14,7 @@ from engine._encodings import places_of as places_of
 from engine._model import ENCODINGS as ENCODINGS
 from engine._model import ModelConfig as ModelConfig
 from engine._model import build_model as build_model
+from engine._norm import stored_epsilon as stored_epsilon
 from engine._rotary import ANGLE_ERROR as ANGLE_ERROR
 from engine._rotary import RotaryPhases as RotaryPhases
 from engine._rotary import rotate as rotate

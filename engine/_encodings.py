@@ -17,19 +17,26 @@ hrope       rope and rope2d layers in turn                                      
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import torch
+from flint import arb
 from jaxtyping import Complex, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from engine._rotary import RotaryPhases
 from engine._scan import affine_scan
-from theory import Frequency, GridFrequencies
-from theory.numbers import require_at_least
+from theory import Frequency, GridFrequencies, InputError
+from theory.numbers import require_at_least, total
 
 #: cos + i sin of the angle of each coordinate pair at each token, the same for all sequences or not; or no turning.
 Turns = Complex[Tensor, "one_or_batch block pairs"] | None
+
+#: Frequencies of the pairs that turn with the row, and of those that turn with the column.
+AxisFrequencies = tuple[tuple[Frequency, ...], tuple[Frequency, ...]]
 
 
 @dataclass
@@ -93,13 +100,24 @@ def _ends(tokens: Int64[Tensor, "batch block"], newline: int | None) -> Int64[Te
 class Encoding(nn.Module):
     """One layer's positional encoding; this one, `nope`, has no effect.
 
+    A new encoding is a subclass. To run it says `turns`, or has `slopes`; to be certified it says in its own class what
+    its `axes` are: that its scores depend on the places as those frequencies and `slopes` have it is then its word.
+
     Attributes:
         slopes: for each head what its scores lose per position between query and key; empty where they lose nothing.
         learned: are the places learned from the layer's input?
+        first_column: column of the very first token.
     """
 
     slopes: tuple[float, ...] = ()
     learned: bool = False
+    first_column: int = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "axes" not in vars(cls):
+            # What a class says of itself need not hold of one derived from it.
+            cls.axes = _untold  # type: ignore[assignment, method-assign]
 
     def locate(self, x: Float[Tensor, "batch block model_width"], given: Places, before: Places | None) -> Places:
         """The places that this layer goes by: the given ones, unless it learns them from its input `x`.
@@ -115,6 +133,47 @@ class Encoding(nn.Module):
         """By what queries and keys at these places are turned, complex128 for float64 and complex64 otherwise."""
         return None
 
+    def axes(self) -> AxisFrequencies:
+        """The exact frequencies of the pairs that turn with the row, then of those that turn with the column.
+
+        Without newlines that end a row (`row_ends`) the column is the index.
+
+        Raises:
+            InputError: a subclass that does not say, named.
+        """
+        return (), ()
+
+    def row_ends(self, newline: int | None) -> frozenset[int]:
+        """Tokens after which a row begins, of a model whose newline this is."""
+        return frozenset()
+
+    def row_starts(self, inputs: Mapping[int, Sequence[arb]], names: Sequence[str]) -> frozenset[int]:
+        """Tokens that begin a row themselves; asked where places are learned.
+
+        Args:
+            inputs: by token what `locate` reads of it, balls at the working precision.
+            names: of the tokens, for messages.
+
+        Raises:
+            InputError: the token of which that is not certain, named; or an encoding that does not say.
+        """
+        raise InputError("encoding", type(self).__name__, "one that says which tokens start a row")
+
+    def spelled(self) -> dict[str, Any]:
+        """The fields of a weights file that are the encoding's, exact (see docs/certificates.md)."""
+        row, column = ([frequency.spelled() for frequency in axis] for axis in self.axes())
+        slopes = [str(Fraction(slope)) for slope in self.slopes]
+        return {"gated": self.learned, "slopes": slopes, "row": row, "column": column}
+
+    def spelled_tensors(self) -> dict[str, Tensor]:
+        """The tensors of a weights file that are the encoding's: matrices."""
+        return {}
+
+
+def _untold(encoding: Encoding) -> AxisFrequencies:
+    allowed = "nope, alibi, rope, rope2d, auto2d, or a class that says its own axes"
+    raise InputError("encoding", type(encoding).__name__, allowed)
+
 
 class RoPE(Encoding):
     """Pair f is turned by `frequencies[f]` times the index."""
@@ -127,6 +186,10 @@ class RoPE(Encoding):
         """See `Encoding.turns`; the same for all sequences of a batch."""
         turns: Tensor = self.phases(places.indices(), dtype)
         return turns
+
+    def axes(self) -> AxisFrequencies:
+        """See `Encoding.axes`."""
+        return (), self.phases.frequencies
 
 
 class GridRoPE(Encoding):
@@ -144,6 +207,14 @@ class GridRoPE(Encoding):
         )
         return torch.cat([row, column], dim=-1)
 
+    def axes(self) -> AxisFrequencies:
+        """See `Encoding.axes`."""
+        return self.row.frequencies, self.column.frequencies
+
+    def row_ends(self, newline: int | None) -> frozenset[int]:
+        """See `Encoding.row_ends`: the newline."""
+        return frozenset() if newline is None else frozenset({newline})
+
 
 class AutoGridRoPE(GridRoPE):
     """Auto-2D-RoPE: 2D-RoPE at learned places. Label: reconstructed; the paper's appendix F is not in our text.
@@ -160,10 +231,12 @@ class AutoGridRoPE(GridRoPE):
     #: gates at 1 and no gradient left before attention used positions; with 1.5 none of the same seeds lost it.
     BIAS = 1.5
     learned = True
+    first_column = 1
 
     def __init__(self, frequencies: GridFrequencies, model_width: int) -> None:
         super().__init__(frequencies)
         self.gate = nn.Linear(model_width, 1)
+        nn.init.constant_(self.gate.bias, self.BIAS)
 
     def gates(self, x: Float[Tensor, "batch block model_width"]) -> Float[Tensor, "batch block"]:
         """The gate of each token, float32 at least."""
@@ -185,6 +258,31 @@ class AutoGridRoPE(GridRoPE):
         columns = affine_scan(gates, offsets)
         return Places(given.start, rows, columns)
 
+    def axes(self) -> AxisFrequencies:
+        """See `Encoding.axes`: at places that are whole numbers, as they are where all gates are saturated."""
+        return super().axes()
+
+    def row_ends(self, newline: int | None) -> frozenset[int]:
+        """See `Encoding.row_ends`: none, whatever the newline is."""
+        return frozenset()
+
+    def row_starts(self, inputs: Mapping[int, Sequence[arb]], names: Sequence[str]) -> frozenset[int]:
+        """See `Encoding.row_starts`: tokens whose gate is exactly 0, all others' being exactly 1."""
+        weights, bias = self.gate.weight.detach().double()[0].tolist(), arb(float(self.gate.bias.detach()))
+        starts = set()
+        for token, x in inputs.items():
+            height = bias + total(arb(weight) * entry for weight, entry in zip(weights, x, strict=True))
+            if height <= -3:
+                starts.add(token)
+            elif not height >= 3:
+                allowed = "at most -3 or at least 3 before the hard sigmoid: only then are positions whole numbers"
+                raise InputError(f"gate of token {names[token]}", f"{float(height.mid()):.4g}", allowed)
+        return frozenset(starts)
+
+    def spelled_tensors(self) -> dict[str, Tensor]:
+        """See `Encoding.spelled_tensors`: the gate's."""
+        return {"gate": self.gate.weight, "gate_bias": self.gate.bias.unsqueeze(0)}
+
 
 class ALiBi(Encoding):
     """Scores lose `slopes[h]` for each position between query and key."""
@@ -192,6 +290,10 @@ class ALiBi(Encoding):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.slopes = alibi_slopes(heads)
+
+    def axes(self) -> AxisFrequencies:
+        """See `Encoding.axes`: nothing turns."""
+        return (), ()
 
 
 def alibi_slopes(heads: int) -> tuple[float, ...]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
 from engine._encodings import ALiBi, AutoGridRoPE, Encoding, GridRoPE, RoPE
-from engine._norm import NORM_EPSILON
+from engine._norm import NORM_EPSILON, require_epsilon
 from engine._transformer import Transformer, TransformerConfig
 from theory import BasePower, InputError, base_grid_frequencies
-from theory.numbers import parse_rational, require_at_least
+from theory.numbers import parse_rational, require_at_least, require_one_of
 
 #: Names of the positional encodings, as on the command line.
 ENCODINGS = ("rope", "nope", "alibi", "rnope", "rope2d", "hrope", "auto2d")
@@ -72,8 +72,7 @@ class ModelConfig:
     rotary_layout: str = "interleaved"
 
     def __post_init__(self) -> None:
-        if self.encoding not in ENCODINGS:
-            raise InputError("encoding", self.encoding, "one of " + ", ".join(ENCODINGS))
+        require_one_of("encoding", self.encoding, ENCODINGS)
         require_at_least("vocabulary_size", self.vocabulary_size, 2)
         require_at_least("model_width", self.model_width, 1)
         require_at_least("layers", self.layers, 1)
@@ -99,8 +98,7 @@ class ModelConfig:
                 )
         if self.parameters > MOST_PARAMETERS:
             raise InputError("layers", self.layers, f"such that the model has at most {MOST_PARAMETERS:,} parameters")
-        if not 0 <= self.norm_epsilon < inf:
-            raise InputError("norm_epsilon", self.norm_epsilon, "a finite number >= 0")
+        require_epsilon(self.norm_epsilon)
         if self.rotary_layout != "interleaved":
             raise InputError("rotary_layout", self.rotary_layout, "interleaved: pair f is coordinates 2f and 2f+1")
         if self.score_scale == self._usual_scales:
@@ -213,5 +211,3 @@ def _rational(base: float) -> Fraction:
 def _initialise(module: nn.Module, generator: torch.Generator) -> None:
     if isinstance(module, nn.Embedding | nn.Linear):
         module.weight.normal_(0, WEIGHT_DEVIATION, generator=generator)
-    if isinstance(module, AutoGridRoPE):
-        module.gate.bias.fill_(module.BIAS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -14,6 +15,26 @@ from theory import InputError
 #: The epsilon of every norm where none is given: a number, not a default that depends on a dtype. It is float32's
 #: machine epsilon, with which torch computes in float32, bfloat16 and float16 where it is given none.
 NORM_EPSILON = 2.0**-23
+
+
+def require_epsilon(value: float) -> float:
+    """`value` as a float, or InputError if it is no epsilon of a norm."""
+    if not 0 <= value < inf:
+        raise InputError("norm_epsilon", value, "a finite number >= 0")
+    return float(value)
+
+
+def stored_epsilon(norm: nn.Module) -> Fraction | None:
+    """The epsilon that a norm is stored with, exact; None where the module is no norm.
+
+    Raises:
+        InputError: none, or not a number >= 0: torch would take one that depends on the dtype of its input.
+    """
+    if not isinstance(norm, nn.RMSNorm):
+        return None
+    if norm.eps is None:
+        raise InputError("norm_epsilon", "none", "a finite number >= 0, stored")
+    return Fraction(require_epsilon(norm.eps))
 
 
 class RMSNorm(nn.RMSNorm):
@@ -31,9 +52,7 @@ class RMSNorm(nn.RMSNorm):
     """
 
     def __init__(self, width: int, eps: float = NORM_EPSILON) -> None:
-        if not 0 <= eps < inf:
-            raise InputError("norm_epsilon", eps, "a finite number >= 0")
-        super().__init__(width, eps=float(eps))
+        super().__init__(width, eps=require_epsilon(eps))
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """The normalised vectors."""

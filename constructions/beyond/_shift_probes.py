@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from constructions.theorem_3_1 import build_shift_copier
 from theory import CopyTask, InputError, decide, theory_task
-from theory.numbers import require_at_least
+from theory.numbers import rational_turns, require_at_least, require_one_of
 from theory.signs import THEOREM_3_1, Case
 from theory.task import all_strings
 
@@ -69,8 +69,7 @@ class ShiftProbe(nn.Module):
 
     def __init__(self, encoding: str, a: int, b: int, seed: int = 0) -> None:
         super().__init__()
-        if encoding not in SHIFT_ENCODINGS:
-            raise InputError("encoding", encoding, "one of " + ", ".join(SHIFT_ENCODINGS))
+        require_one_of("encoding", encoding, SHIFT_ENCODINGS)
         self.task = theory_task(a, b)
         if a + b > DISTANCES - 12:
             raise InputError("a + b", a + b, f"at most {DISTANCES - 12}")
@@ -284,7 +283,7 @@ def _load_rope(probe: ShiftProbe, a: int, b: int, length: int) -> None:
     attention = copier.model.block(0).attention
     embedding = copier.model.embedding.weight.double()
     # With shift positions every row is 0, so that the row pairs do not turn.
-    turns = [0.0] * len(copier.frequencies.row) + [float(f.value) for f in copier.frequencies.column]  # type: ignore[union-attr]
+    turns = [0.0] * len(copier.frequencies.row) + [float(t) for t in rational_turns(copier.frequencies.column)]
     probe.queries = nn.Parameter(embedding @ attention.query.weight.double().T)
     probe.keys = nn.Parameter(embedding @ attention.key.weight.double().T)
     probe.omega = 2 * torch.pi * torch.tensor(turns, dtype=torch.float64)

@@ -57,7 +57,7 @@ from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
 from theory import CopyTask, GridFrequencies, InputError, Turn, paper_two_layer_length, theory_task, trained_task
 from theory.grid import Amplitude
-from theory.numbers import grid_frequencies_document, grid_frequencies_from_document, require_at_least
+from theory.numbers import grid_frequencies_document, grid_frequencies_from_document, require_at_least, require_one_of
 from theory.two_layer import CRITICAL_GAP, AnchorScores, CurveShape, Form, curve_shape, falling_shape
 
 Variant = Literal["paper", "sharp", "shared", "repeated"]
@@ -230,8 +230,7 @@ def _require_trained(a: int, b: int, task: CopyTask | None) -> None:
 
 
 def _require(rho: Fraction, task: CopyTask, variant: str, beyond_theorem: bool, repeated: bool) -> None:
-    if variant not in get_args(Variant):
-        raise InputError("variant", variant, "one of " + ", ".join(get_args(Variant)))
+    require_one_of("variant", variant, get_args(Variant))
     if not Fraction(1) <= rho <= 10**20:
         raise InputError("rho", str(rho), "a number from 1 to 1e20")
     if rho <= LEAST_RHO and not beyond_theorem:

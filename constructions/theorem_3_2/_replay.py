@@ -101,7 +101,7 @@ class _BallLayer:
         turned = list(vector)
         for number, frequency in enumerate(self.frequencies):
             x, y = self.still + 2 * number, self.still + 2 * number + 1
-            sine, cosine = (2 * frequency.turns() * t).sin_cos_pi()
+            cosine, sine = frequency.cos_sin(t)
             turned[x], turned[y] = vector[x] * cosine - vector[y] * sine, vector[x] * sine + vector[y] * cosine
         return turned
 

@@ -41,13 +41,12 @@ from torch import Tensor
 from constructions._exact_weights import exact_matrix, exact_product, exact_square_norm, require_buildable
 from constructions._subspaces import Space, linear_map, rotary_pairs
 from engine import Transformer, TransformerConfig, load_exactly, load_weights, save_weights
-from theory import CopyTask, Frequency, GridFrequencies, GridScore, InputError, theory_task
+from theory import CopyTask, GridFrequencies, GridScore, InputError, theory_task
 from theory.grid import Amplitude, Budget, embedded_tokens, require_two_after
 from theory.numbers import (
     grid_frequencies_document,
     grid_frequencies_from_document,
     require_pair_dimension,
-    working_precision,
 )
 
 ASKS, SYMBOL = "asks and answers", "symbol"
@@ -246,15 +245,9 @@ def _turned_units(frequencies: GridFrequencies, task: CopyTask, kappa: float) ->
     )
     for axis, values, wanted in axes:
         for number, frequency in enumerate(values):
-            cosine, sine = _cos_sin(frequency, wanted)
+            cosine, sine = frequency.float_cos_sin(wanted)
             turned |= {f"{axis} {number} x": kappa * cosine, f"{axis} {number} y": kappa * sine}
     return turned
-
-
-def _cos_sin(frequency: Frequency, distance: int) -> tuple[float, float]:
-    with working_precision(128):
-        sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-        return float(cosine.mid()), float(sine.mid())
 
 
 def _amplitude(query: list[Fraction], key: list[Fraction]) -> Amplitude:

@@ -58,7 +58,7 @@ from theory.minimisers import (
     turns_modulo_one,
     worst_case_gap,
 )
-from theory.numbers import ball, float_below
+from theory.numbers import ball, float_below, require_one_of
 
 Parametrisation = Literal["decoupled", "coupled"]
 ProgrammeMethod = Literal["linear-programme", "content-programme"]
@@ -91,8 +91,7 @@ class HeadParameters:
             ("parametrisation", self.parametrisation, get_args(Parametrisation)),
             ("queries", self.queries, get_args(Queries)),
         ):
-            if value not in known:
-                raise InputError(name, value, "one of " + ", ".join(known))
+            require_one_of(name, value, known)
 
     @property
     def tokens(self) -> int:

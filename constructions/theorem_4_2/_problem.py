@@ -33,6 +33,7 @@ from theory.numbers import (
     float_below,
     grid_frequencies_document,
     require_at_least,
+    require_one_of,
     working_precision,
 )
 
@@ -82,8 +83,7 @@ class MinimiserProblem:
         if not Fraction(1, 1000) <= self.bound <= 1000:
             raise InputError("M", str(self.bound), "a number from 0.001 to 1000, so that scores are float64 numbers")
         require_at_least("seed", self.seed, 0)
-        if self.norm not in get_args(Norm):
-            raise InputError("norm", self.norm, "one of " + ", ".join(get_args(Norm)))
+        require_one_of("norm", self.norm, get_args(Norm))
         if self.l2_square is not None and (self.norm == "linf" or self.l2_square <= 0):
             raise InputError("l2_square", f"{float(self.l2_square):g}", "a number > 0, and only under l2")
         if self.parameters.size > MOST_PARAMETERS:

@@ -12,7 +12,7 @@ import copycert._bound as front
 from constructions import TwoLayerCopier
 from copycert._bound import LONGEST_WITNESS
 from copycert.command._options import COUNT, Rational, json_option, print_json
-from theory import GridFrequencies, InputError, LengthBound, Turn, read_grid_frequencies
+from theory import GridFrequencies, InputError, LengthBound, read_grid_frequencies
 from theory.task import Status
 
 full_witness_option = click.option(
@@ -135,7 +135,7 @@ def _described(copier: TwoLayerCopier) -> str:
 
 
 def _unit(frequencies: GridFrequencies) -> str:
-    return "turns" if isinstance(frequencies.column[0], Turn) else "radians"
+    return f"{frequencies.column[0].unit}s"
 
 
 def _print_bound(found: LengthBound) -> None:

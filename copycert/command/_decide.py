@@ -10,11 +10,11 @@ from copycert._decide import decide, decision_document, decision_file
 from copycert.command._options import COUNT, Choice, json_option, print_json
 from theory import Decision
 from theory.signs import Signs
-from theory.task import RELATIONS
+from theory.task import RELATION_NAMES
 
 
 @click.command("decide")
-@click.option("--relation", required=True, help="Positional relation: " + ", ".join(RELATIONS) + ".")
+@click.option("--relation", required=True, help=f"Positional relation: {RELATION_NAMES}.")
 @click.option("--a", type=COUNT, required=True, help="Tokens before the string.")
 @click.option("--b", type=COUNT, required=True, help="Tokens between the string and its copy.")
 @click.option("--length", type=COUNT, required=True, help="Longest string.")
@@ -38,6 +38,8 @@ def decide_command(
     if as_json:
         print_json(document)
     else:
+        if relation != decision.layout.relation:
+            click.echo(f"{relation} is a {decision.layout.relation} relation: the answer is about all of these.")
         _print_decision(decision, out, name)
     ctx.exit(0)
 

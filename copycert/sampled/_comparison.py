@@ -28,7 +28,6 @@ from engine import (
     train,
     write_atomically,
 )
-from theory.numbers import wilson_interval
 
 #: File beside a run's weights that keeps what it was asked and what it answered.
 EVALUATION = "evaluation.json"
@@ -181,7 +180,7 @@ def pooled(counts: list[dict[str, Any]]) -> dict[str, Any]:
         "exact": exact,
         "samples": samples,
         "accuracy": exact / samples,
-        "interval": list(wilson_interval(exact, samples)),
+        "interval": list(Accuracy("pooled", counts[0]["length"], exact, samples).interval()),
     }
 
 

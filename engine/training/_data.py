@@ -16,7 +16,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from theory import CopyTask, InputError, sample_strings, trained_task
-from theory.numbers import require_at_least
+from theory.numbers import require_at_least, require_one_of
 from theory.task import Distribution
 
 #: Target of a position that carries no loss (the value that torch's cross-entropy ignores).
@@ -143,16 +143,12 @@ class CopySource:
 
 def require_trained_distribution(distribution: str, argument: str = "distribution") -> str:
     """The distribution, or InputError with the known ones."""
-    if distribution not in COPY_DISTRIBUTIONS:
-        raise InputError(argument, distribution, "one of " + ", ".join(COPY_DISTRIBUTIONS))
-    return distribution
+    return require_one_of(argument, distribution, COPY_DISTRIBUTIONS)
 
 
 def require_separator(separator: str) -> str:
     """The separator, or InputError with the known ones."""
-    if separator not in SEPARATORS:
-        raise InputError("separator", separator, "one of " + ", ".join(SEPARATORS))
-    return separator
+    return require_one_of("separator", separator, SEPARATORS)
 
 
 def require_lengths(least: int, most: int) -> tuple[int, int]:

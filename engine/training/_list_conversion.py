@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from engine.training._data import Example, require_lengths, require_separator
-from theory import InputError
-from theory.numbers import require_at_least
+from theory.numbers import require_at_least, require_one_of
 
 Samples = Float64[np.ndarray, " points"]
 
@@ -126,9 +125,7 @@ class ListSource:
 
 
 def _require_list_distribution(distribution: str) -> str:
-    if distribution not in LIST_DISTRIBUTIONS:
-        raise InputError("distribution", distribution, "one of " + ", ".join(LIST_DISTRIBUTIONS))
-    return distribution
+    return require_one_of("distribution", distribution, LIST_DISTRIBUTIONS)
 
 
 def require_periods(least: int, most: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from engine._model import ModelConfig
 from engine.training._run_config import COPY_DATA, LIST_DATA, TASKS, RunConfig, TrainingConfig
-from theory import InputError
+from theory.numbers import require_one_of
 
 #: Encodings whose one-layer models can be trained to copy; the others get two layers in the preset `laptop`.
 ONE_LAYER_ENCODINGS = ("rope2d", "auto2d")
@@ -123,10 +123,8 @@ def preset_run(
     Raises:
         InputError: unknown preset, encoding, task, distribution or separator, or numbers that do not fit.
     """
-    if name not in PRESETS:
-        raise InputError("preset", name, "one of " + ", ".join(PRESETS))
-    if task not in TASKS:
-        raise InputError("task", task, "one of " + ", ".join(TASKS))
+    require_one_of("preset", name, PRESETS)
+    require_one_of("task", task, TASKS)
     preset = PRESETS[name]
     training = preset.copy(encoding) if task == "copy" else preset.list(encoding)
     if steps is not None:

@@ -11,7 +11,7 @@ from engine._transformer import Transformer
 from engine.training._data import CopySource, Source
 from engine.training._list_conversion import ListSource
 from theory import InputError
-from theory.numbers import require_at_least
+from theory.numbers import require_at_least, require_one_of
 from theory.task import require_room
 
 #: Longest string at the start of a curriculum.
@@ -65,8 +65,7 @@ class TrainingConfig:
             raise InputError("batch_size", self.batch_size, f"a multiple of accumulate = {self.accumulate}")
         if not 0 <= self.final_learning_rate <= self.learning_rate:
             raise InputError("final_learning_rate", self.final_learning_rate, "from 0 to the learning rate")
-        if self.precision not in PRECISIONS:
-            raise InputError("precision", self.precision, "one of " + ", ".join(PRECISIONS))
+        require_one_of("precision", self.precision, PRECISIONS)
 
     def longest(self, step: int, least: int, most: int) -> int:
         """Longest training string at a step, of data with lengths from `least` to `most`."""
@@ -116,8 +115,7 @@ class DataConfig:
         Raises:
             InputError: unknown task, distribution or separator, or bad ranges.
         """
-        if self.task not in TASKS:
-            raise InputError("task", self.task, "one of " + ", ".join(TASKS))
+        require_one_of("task", self.task, TASKS)
         if self.task == "copy":
             return CopySource(self.distribution, self.separator, self.min_length, self.max_length)
         periods = (self.min_period, self.max_period)

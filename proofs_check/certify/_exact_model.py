@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from fractions import Fraction
-from math import inf, isfinite
+from math import isfinite
+from typing import cast
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from torch import Tensor, nn
 
 from constructions import Replay
 from constructions.theorem_4_1 import LONGEST_REPLAY
-from engine import AutoGridRoPE, GridRoPE, RoPE, Transformer
+from engine import Transformer, stored_epsilon
 from theory import CopyTask, InputError, OneLayerModel, Template
 from theory.numbers import ball, exact_middle, spelled, total, working_precision
 from theory.one_layer import MODEL_PRECISION, Axes, FinalNorm, Head, PairScore
@@ -86,9 +87,9 @@ def require_covered(model: Transformer) -> None:
             raise InputError("weights", name, "made of finite numbers")
     if not isfinite(model.block(0).attention.score_scale):
         raise InputError("score_scale", model.block(0).attention.score_scale, "a finite number")
-    encoding = model.block(0).attention.encoding
-    if type(encoding).__name__ not in ("GridRoPE", "AutoGridRoPE", "RoPE", "ALiBi", "Encoding"):
-        raise InputError("encoding", type(encoding).__name__, "nope, alibi, rope, rope2d or auto2d")
+    row, column = model.block(0).attention.encoding.axes()
+    if 2 * (len(row) + len(column)) not in (0, config.layer(0)[1]):
+        raise InputError("encoding", f"{len(row) + len(column)} frequencies", f"{config.layer(0)[1] // 2}, or none")
 
 
 def template_of(model: Transformer, task: CopyTask) -> Template:
@@ -99,48 +100,24 @@ def template_of(model: Transformer, task: CopyTask) -> Template:
             a data token that starts a row.
     """
     encoding = model.block(0).attention.encoding
-    if isinstance(encoding, AutoGridRoPE):
-        return Template(task.prefix, task.infix, starts=_row_starts(model, task), first_column=1)
-    if isinstance(encoding, GridRoPE):
-        ends = frozenset() if model.newline is None else frozenset({model.newline})
-        return Template(task.prefix, task.infix, ends=ends)
-    return Template(task.prefix, task.infix)
-
-
-def _row_starts(model: Transformer, task: CopyTask) -> frozenset[int]:
-    """Tokens whose gate is exactly 0; the others' are exactly 1: `w . h + bias` is certainly beyond -3 or 3."""
-    encoding = model.block(0).attention.encoding
-    if not isinstance(encoding, AutoGridRoPE):
-        return frozenset()
-    with working_precision(MODEL_PRECISION):
+    starts: frozenset[int] = frozenset()
+    if encoding.learned:
         tokens = {0, 1, *task.prefix, *task.infix}
-        inputs, bias = _inputs(model, tokens), arb(float(encoding.gate.bias))
-        heights = [row[0] + bias for row in _rows(inputs * _matrix(encoding.gate.weight).transpose())]
-    starts = set()
-    for token in tokens:
-        height = heights[token]
-        if height <= -3:
-            starts.add(token)
-        elif not height >= 3:
-            allowed = "at most -3 or at least 3 before the hard sigmoid: only then are positions whole numbers"
-            raise InputError(f"gate of token {task.names[token]}", f"{float(height.mid()):.4g}", allowed)
-    return frozenset(starts)
+        with working_precision(MODEL_PRECISION):
+            inputs = _rows(_inputs(model, tokens))
+            starts = encoding.row_starts({token: inputs[token] for token in tokens}, task.names)
+    ends = encoding.row_ends(model.newline)
+    return Template(task.prefix, task.infix, ends=ends, starts=starts, first_column=encoding.first_column)
 
 
 def _inputs(model: Transformer, tokens: Iterable[int]) -> arb_mat:
     """What attention reads of some tokens: the embedding, normalised where there is a norm; 0 in the other rows."""
     norm = model.block(0).norm
     embedding = _matrix(model.embedding.weight)
-    return _normalised(embedding, norm, set(tokens)) if isinstance(norm, nn.RMSNorm) else embedding
-
-
-def _axes(model: Transformer) -> Axes:
-    encoding = model.block(0).attention.encoding
-    if isinstance(encoding, GridRoPE):
-        return Axes(encoding.row.frequencies, encoding.column.frequencies)
-    if isinstance(encoding, RoPE):
-        return Axes((), encoding.phases.frequencies)
-    return Axes()
+    epsilon = stored_epsilon(norm)
+    return (
+        embedding if epsilon is None else _normalised(embedding, cast(Tensor, norm.weight), ball(epsilon), set(tokens))
+    )
 
 
 class _Extraction:
@@ -149,7 +126,7 @@ class _Extraction:
     def __init__(self, model: Transformer, template: Template) -> None:
         self.source, self.template = model, template
         self.embedding, inputs = _matrix(model.embedding.weight), _inputs(model, template.tokens)
-        self.axes = _axes(model)
+        self.axes = Axes(*model.block(0).attention.encoding.axes())
         self.heads, self.head_width, self.value_width = model.config.layer(0)
         attention = model.block(0).attention
         self.queries = inputs * _matrix(attention.query.weight).transpose()
@@ -217,16 +194,17 @@ class _Extraction:
         config = self.source.config
         if config.sub_norm:
             return arb(0)
-        if not isinstance(self.source.norm, nn.RMSNorm):
+        epsilon = stored_epsilon(self.source.norm)
+        if epsilon is None:
             return arb(1)
-        square = self._largest_output() / config.model_width + epsilon_of(self.source.norm)
+        square = self._largest_output() / config.model_width + ball(epsilon)
         # All outputs 0 and epsilon 0: the logits are 0, or no numbers, and no bound is given.
         return square.rsqrt().lower() if square > 0 else arb(0)
 
     def _final_norm(self) -> FinalNorm | None:
         """The final norm's factor as a function of the shares of attention, where it is the only one."""
-        config, norm = self.source.config, self.source.norm
-        if config.sub_norm or self.heads > 1 or not isinstance(norm, nn.RMSNorm):
+        config, epsilon = self.source.config, stored_epsilon(self.source.norm)
+        if config.sub_norm or self.heads > 1 or epsilon is None:
             return None
         reached, embedding = _rows(self.values * self.outputs), _rows(self.embedding)
         gram = {}
@@ -242,7 +220,7 @@ class _Extraction:
                 for x, u in vectors.items()
                 for y, v in vectors.items()
             }
-        return FinalNorm(config.model_width, epsilon_of(norm), gram)
+        return FinalNorm(config.model_width, ball(epsilon), gram)
 
     def _largest_output(self) -> arb:
         """Upper bound of |x_q + sum_h O_h v|^2 over query tokens and weighted means v of each head's values."""
@@ -286,21 +264,8 @@ def _diagonal(weights: Tensor) -> arb_mat:
     return arb_mat([[arb(x) if i == j else arb(0) for j in range(len(entries))] for i, x in enumerate(entries)])
 
 
-def epsilon_of(norm: nn.Module) -> arb:
-    """The epsilon that a norm is stored with, exact.
-
-    Raises:
-        InputError: none, or not a number >= 0: torch would take one that depends on the dtype of its input.
-    """
-    epsilon = norm.eps
-    if not isinstance(epsilon, float) or not 0 <= epsilon < inf:
-        raise InputError("norm_epsilon", "none" if epsilon is None else epsilon, "a finite number >= 0, stored")
-    return arb(epsilon)
-
-
-def _normalised(rows: arb_mat, norm: nn.RMSNorm, tokens: set[int]) -> arb_mat:
-    gain = [arb(x) for x in norm.weight.detach().double().tolist()]
-    epsilon = epsilon_of(norm)
+def _normalised(rows: arb_mat, weight: Tensor, epsilon: arb, tokens: set[int]) -> arb_mat:
+    gain = [arb(x) for x in weight.detach().double().tolist()]
     result = []
     for token, row in enumerate(_rows(rows)):
         if token not in tokens:

@@ -20,11 +20,11 @@ from engine import (
     load_exactly,
     load_weights,
     save_weights,
+    stored_epsilon,
     tensors_digest,
 )
-from proofs_check.certify._exact_model import epsilon_of
 from theory import BasePower, Frequency, GridFrequencies, InputError, Radian, Template, Turn
-from theory.numbers import exact_middle, parse_rational
+from theory.numbers import parse_rational
 
 CONSTRUCTION = "one-layer"
 
@@ -139,29 +139,19 @@ def _tensors(model: Transformer) -> dict[str, torch.Tensor]:
     for name, norm in (("attention_gain", block.norm), ("final_gain", model.norm)):
         if isinstance(norm, nn.RMSNorm):
             tensors[name] = norm.weight.unsqueeze(0)
-    if isinstance(attention.encoding, AutoGridRoPE):
-        gate = attention.encoding.gate
-        tensors |= {"gate": gate.weight, "gate_bias": gate.bias.unsqueeze(0)}
-    return tensors
+    return tensors | attention.encoding.spelled_tensors()
 
 
 def _metadata(model: Transformer, template: Template) -> dict[str, Any]:
     config, attention = model.config, model.block(0).attention
-    encoding = attention.encoding
     heads, head_width, value_width = config.layer(0)
-    row: tuple[Frequency, ...] = ()
-    column: tuple[Frequency, ...] = ()
-    if isinstance(encoding, GridRoPE):
-        row, column = encoding.row.frequencies, encoding.column.frequencies
-    elif isinstance(encoding, RoPE):
-        column = encoding.phases.frequencies
+    attention_epsilon, final_epsilon = (stored_epsilon(norm) for norm in (model.block(0).norm, model.norm))
     return {
         "construction": CONSTRUCTION,
         "prefix": list(template.prefix),
         "infix": list(template.infix),
         "data": list(template.data),
         "row_ends": sorted(template.ends),
-        "gated": isinstance(encoding, AutoGridRoPE),
         "heads": heads,
         "head_width": head_width,
         "value_width": value_width,
@@ -169,16 +159,9 @@ def _metadata(model: Transformer, template: Template) -> dict[str, Any]:
         "residual": config.residual,
         "sub_norm": config.sub_norm,
         "score_scale": str(Fraction(attention.score_scale)),
-        "slopes": [str(Fraction(slope)) for slope in encoding.slopes],
-        "attention_epsilon": _epsilon(model.block(0).norm),
-        "final_epsilon": _epsilon(model.norm),
+        "attention_epsilon": None if attention_epsilon is None else str(attention_epsilon),
+        "final_epsilon": None if final_epsilon is None else str(final_epsilon),
         "sub_norm_epsilon": "0" if config.sub_norm else None,
         "rotary_layout": "interleaved",
-        "row": [frequency.spelled() for frequency in row],
-        "column": [frequency.spelled() for frequency in column],
+        **attention.encoding.spelled(),
     }
-
-
-def _epsilon(norm: nn.Module) -> str | None:
-    """The epsilon that a norm is stored with, exact; None where there is no norm."""
-    return str(exact_middle(epsilon_of(norm))) if isinstance(norm, nn.RMSNorm) else None

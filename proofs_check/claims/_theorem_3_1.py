@@ -10,10 +10,10 @@ from typing import Any
 from constructions import build_shift_copier, forced_answers
 from proofs_check.claims._claim import Claim, Task
 from proofs_check.documents import write_certificate
-from theory import Decision, decide
+from theory import Decision, InputError, decide
 from theory.numbers import Label, describe
 from theory.signs import THEOREM_3_1, Certificate, Layout, check_certificate
-from theory.task import all_strings
+from theory.task import RELATIONS, all_strings
 
 THEOREM = "3.1"
 
@@ -71,6 +71,8 @@ def _write_cancellation(
 
 
 def _inputs(layout: Layout, signs: str) -> dict[str, Any]:
+    if layout.relation not in RELATIONS:
+        raise InputError("relation", layout.relation, "for a certificate one that the checker knows by its name")
     return {"relation": layout.relation, "a": layout.a, "b": layout.b, "signs": signs}
 
 

@@ -17,14 +17,25 @@ import torch
 from flint import arb
 
 from constructions import build_grid_copier
-from copycert.command._main import main
-from engine import ALiBi, AutoGridRoPE, Encoding, RoPE, RunDirectory, Transformer, TransformerConfig, preset_run, train
+from engine import (
+    ALiBi,
+    AutoGridRoPE,
+    AxisFrequencies,
+    Encoding,
+    RoPE,
+    RunDirectory,
+    Transformer,
+    TransformerConfig,
+    preset_run,
+    train,
+)
 from proofs_check.certify import load, one_layer_model, replay_error, replay_step, save_subject
 from proofs_check.certify._certificate import _threshold
 from proofs_check.certify._exact_model import in_float64, template_of
 from proofs_check.certify._words import described, number_of_strings, runs_of
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from proofs_check.verify import verify_file
+from tests._commands import answered
 from tests._rounding import ULPS, gamma, margin_error
 from tests.models.small import (
     Sample,
@@ -43,6 +54,7 @@ from theory import (
     InputError,
     OneLayerModel,
     Template,
+    Turn,
     base_grid_frequencies,
     certify_half,
     certify_heads,
@@ -292,7 +304,21 @@ def saturated(seed: int) -> Transformer:
     return model
 
 
+class Sloped(RoPE):
+    """An encoding of nobody's but this test's: RoPE whose scores also fall with the distance."""
+
+    slopes = (0.25,)
+
+    def axes(self) -> AxisFrequencies:
+        return (), self.phases.frequencies
+
+
+class Silent(RoPE):
+    """It may turn by something else than what RoPE says, and says nothing."""
+
+
 ENCODINGS: dict[str, Callable[[int], Transformer]] = {
+    "sloped": lambda seed: encoded(Sloped(base_grid_frequencies(Fraction(50), 16).row), seed),
     "alibi": lambda seed: encoded(ALiBi(1), seed),
     "nope": lambda seed: encoded(Encoding(), seed),
     "rope": lambda seed: encoded(RoPE(base_grid_frequencies(Fraction(50), 16).row), seed),
@@ -322,6 +348,19 @@ def test_a_head_normalised_without_a_residual_agrees_with_the_torch_model(seed: 
     found = certify_strings(one_layer_model(model, trained_task()), 4)
     fails = next((n for n, value in enumerate(torch_margins(model, 4), 1) if value <= 0), None)
     assert found.fails_at == fails
+
+
+def test_an_encoding_that_does_not_say_its_axes_is_refused_by_name() -> None:
+    model = encoded(Silent(base_grid_frequencies(Fraction(50), 16).row), 0)
+    assert model(torch.tensor([[0, 1, 2]])).shape == (1, 3, 5)
+    with pytest.raises(InputError, match=r"encoding = Silent: must be nope, .*, or a class that says its own axes"):
+        load(model, template_of(encoded(Encoding(), 0), trained_task()))
+    few = encoded(Sloped(base_grid_frequencies(Fraction(50), 16).row), 0)
+    few.block(0).attention.encoding.phases.frequencies = ()
+    assert one_layer_model(few, trained_task()).frequencies.column == ()
+    few.block(0).attention.encoding.phases.frequencies = (Turn(Fraction(1, 3)),)
+    with pytest.raises(InputError, match="encoding = 1 frequencies: must be 4, or none"):
+        one_layer_model(few, trained_task())
 
 
 def test_a_gate_that_is_not_saturated_is_refused() -> None:
@@ -482,18 +521,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return result
 
 
-def command(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    output = capsys.readouterr()
-    return int(exit_.value.code or 0), output.out, output.err
-
-
 def test_the_command_proves_a_run_and_the_checker_agrees(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("certify", str(runs["rope2d"]), "--max-length", "12", "--find-limit", "--cap", "300", "--json")
-    code, out, _ = command(*arguments, "--out", str(tmp_path), capsys=capsys)
+    code, out, _ = answered(capsys, *arguments, "--out", str(tmp_path))
     document = json.loads(out)
     assert code == 0
     assert document["status"] == "PROVED"
@@ -509,7 +541,7 @@ def test_the_command_proves_a_run_and_the_checker_agrees(
 def test_the_command_shows_a_counterexample_for_rope(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = command("certify", str(runs["rope"]), "--max-length", "30", "--out", str(tmp_path), capsys=capsys)
+    code, out, _ = answered(capsys, "certify", str(runs["rope"]), "--max-length", "30", "--out", str(tmp_path))
     assert code == 1
     assert "REFUTED" in out
     assert "the model gets that step wrong" in out
@@ -523,7 +555,7 @@ def test_bad_arguments_are_one_line(runs: dict[str, Path], tmp_path: Path, capsy
         (run, "--max-length", "5", "--criterion", "most"),
         (str(tmp_path / "none"), "--max-length", "5"),
     ):
-        code, out, err = command("certify", *arguments, capsys=capsys)
+        code, out, err = answered(capsys, "certify", *arguments)
         assert code == 2
         assert not out
         assert err.startswith("copycert: ")

@@ -13,9 +13,17 @@ from flint import arb, ctx
 from torch import nn
 
 from copycert.command._main import main
-from engine import Encoding, ModelConfig, RunDirectory, Transformer, TransformerConfig, preset_run, train
+from engine import (
+    Encoding,
+    ModelConfig,
+    RunDirectory,
+    Transformer,
+    TransformerConfig,
+    preset_run,
+    stored_epsilon,
+    train,
+)
 from proofs_check.certify import one_layer_model, replay_error, replay_step, save_subject
-from proofs_check.certify._exact_model import epsilon_of
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from tests.models.small import copying_sample
 from theory import CertifiedHead, InputError, OneLayerModel, Template, certify_half, certify_heads, certify_strings
@@ -203,7 +211,7 @@ def test_a_zero_embedding_without_epsilon_is_refused_by_name() -> None:
 
 def test_an_epsilon_that_is_not_stored_is_refused() -> None:
     with pytest.raises(InputError, match="norm_epsilon = none"):
-        epsilon_of(nn.RMSNorm(3))
+        stored_epsilon(nn.RMSNorm(3))
     with pytest.raises(InputError, match="norm_epsilon"):
         ModelConfig("nope", norm_epsilon=float("nan"))
     with pytest.raises(InputError, match=r"at most 4,000,000,000 parameters"):

@@ -119,6 +119,19 @@ def test_decisions_are_checked_and_kept(tmp_path: Path) -> None:
     assert not copycert.verify().accepted
 
 
+def test_a_relation_of_ones_own_is_decided(tmp_path: Path) -> None:
+    """Rows and columns as a grid sees them: the same answer, and no certificate, since the checker knows no such one."""
+
+    def rows_and_columns(query: tuple[int, int, int], key: tuple[int, int, int]) -> tuple[int, ...]:
+        return query[0] - key[0], query[1] - key[1]
+
+    mine, known = copycert.decide(rows_and_columns, 2, 3, 4), copycert.decide("grid", 2, 3, 4)
+    assert mine.possible is known.possible is True
+    assert "rows_and_columns" in short(mine)
+    with pytest.raises(copycert.InputError, match="rows_and_columns"):
+        copycert.decide(rows_and_columns, 2, 3, 4, out=tmp_path / "out")
+
+
 def same(left: Transformer, right: Transformer) -> bool:
     mine, theirs = left.state_dict(), right.state_dict()
     return mine.keys() == theirs.keys() and all(

@@ -19,6 +19,7 @@ from copycert.command import _floats as _command_floats
 from copycert.command import _plot as _command_plot
 from copycert.command._main import cli, main
 from engine import Devices, RunDirectory, load_run, load_weights, preset_run, save_run, train
+from tests._commands import run_json, told
 from theory import LengthBound
 from theory.grid import SingleFlip
 
@@ -27,21 +28,6 @@ COMMAND = [sys.executable, "-m", "copycert"]
 
 def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, **options)
-
-
-def run_json(*arguments: str) -> dict[str, Any]:
-    done = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    assert caught.value.code == 2 and captured.out == "" and captured.err.count("\n") == 1
-    return captured.err
 
 
 def contents(directory: Path) -> dict[Path, bytes]:

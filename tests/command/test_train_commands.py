@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from copycert.command._attention import head_maps, measured
-from copycert.command._main import cli, main
+from copycert.command._main import cli
 from copycert.figures._comparison import delimiter_labels, trained_label
 from copycert.sampled import share, summary, verdict_on
 from engine import (
@@ -28,24 +28,8 @@ from engine import (
     preset_run,
     train,
 )
+from tests._commands import run_json, told
 from theory import InputError
-
-
-def run_json(*arguments: str) -> dict[str, Any]:
-    done = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on stderr of a command that is given bad input."""
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert caught.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    return captured.err
 
 
 @pytest.fixture(scope="module")

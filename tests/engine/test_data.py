@@ -5,16 +5,15 @@ import subprocess
 import sys
 from collections import Counter
 from math import isclose
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from engine import IGNORED, LIST_DISTRIBUTIONS, CopySource, ListSource, collate, micro_batches
+from engine import IGNORED, LIST_DISTRIBUTIONS, Accuracy, CopySource, ListSource, collate, micro_batches
 from theory import InputError
-from theory.numbers import wilson_interval
 from theory.task import Strings
 
 
@@ -159,28 +158,27 @@ def test_collate_pads_at_the_end() -> None:
     assert (batch.targets[1, short.length :] == IGNORED).all()
 
 
-@given(trials=st.integers(1, 5000), data=st.data(), confidence=st.sampled_from([0.8, 0.95, 0.999]))
-def test_wilson_interval_agrees_with_scipy(trials: int, data: st.DataObject, confidence: float) -> None:
+@given(trials=st.integers(1, 5000), data=st.data())
+def test_the_interval_is_wilson_s_closed_form(trials: int, data: st.DataObject) -> None:
     successes = data.draw(st.integers(0, trials))
-    low, high = wilson_interval(successes, trials, confidence)
-    theirs = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
-    assert isclose(low, theirs.low, abs_tol=1e-12) and isclose(high, theirs.high, abs_tol=1e-12)
-    assert 0 <= low <= successes / trials <= high <= 1
+    low, high = Accuracy("uniform", 9, successes, trials).interval()
+    z = NormalDist().inv_cdf(0.975)
+    share, spread = successes / trials, z * z / trials
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * (share * (1 - share) / trials + spread / trials / 4) ** 0.5 / (1 + spread)
+    assert isclose(low, middle - half, abs_tol=1e-12) and isclose(high, middle + half, abs_tol=1e-12)
+    assert 0 <= low <= share <= high <= 1
+    # At the ends the interval touches 0 or 1 exactly.
+    assert (successes > 0 or low == 0) and (successes < trials or high == 1)
 
 
-def test_wilson_interval_solves_its_own_equation() -> None:
+def test_the_interval_solves_its_own_equation() -> None:
     """Independent of any closed form: at the ends the score is exactly z standard deviations off."""
     z = 1.959963984540054
     for successes, trials in ((0, 10), (1, 10), (3, 10), (10, 10), (77, 80)):
-        for end in wilson_interval(successes, trials):
+        for end in Accuracy("uniform", 9, successes, trials).interval():
             spread = (end * (1 - end) / trials) ** 0.5
             assert isclose(abs(successes / trials - end), z * spread, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def test_wilson_interval_refuses_nonsense() -> None:
-    for successes, trials, confidence in ((1, 0, 0.95), (11, 10, 0.95), (-1, 10, 0.95), (1, 10, 1.0)):
-        with pytest.raises(InputError):
-            wilson_interval(successes, trials, confidence)
 
 
 def test_strings_are_the_theory_s() -> None:

@@ -10,6 +10,7 @@ from theory.grid._cosine_lemma import cosine_constant as cosine_constant
 from theory.grid._cosine_lemma import cosine_step_excess as cosine_step_excess
 from theory.grid._length_scan import LARGEST_LIMIT as LARGEST_LIMIT
 from theory.grid._length_scan import LengthBound as LengthBound
+from theory.grid._length_scan import LengthBracket as LengthBracket
 from theory.grid._length_scan import SingleFlip as SingleFlip
 from theory.grid._length_scan import StepRange as StepRange
 from theory.grid._length_scan import exact_length as exact_length

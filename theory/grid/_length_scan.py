@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from math import ceil, log
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from flint import arb
 
@@ -63,10 +63,21 @@ class SingleFlip:
         return self.step
 
 
+@runtime_checkable
+class Failing(Protocol):
+    """A case that certainly fails, of a string of some length."""
+
+    @property
+    def length(self) -> int:
+        """Number of symbols of the string."""
+
+
+FailingT = TypeVar("FailingT", bound=Failing)
+
+
 @dataclass(frozen=True)
-class LengthBound:
-    """What a scan proved: all strings of length <= lower are copied; if `fails` is given, some string of its length is
-    not.
+class LengthBracket(Generic[FailingT]):
+    """What was proved of a length bound n*: lower <= n*, and n* < the length of what fails, if something does.
 
     Attributes:
         lower: every string of every length up to it is copied (0: nothing proved).
@@ -75,7 +86,7 @@ class LengthBound:
     """
 
     lower: int
-    fails: SingleFlip | None
+    fails: FailingT | None
     limit: int
 
     @property
@@ -110,9 +121,20 @@ class LengthBound:
 
     @property
     def status(self) -> Status:
+        """PROVED if the bound is exact or known to exceed the limit."""
+        return "PROVED" if self.exceeds_limit or self.length is not None else "UNDECIDED"
+
+
+@dataclass(frozen=True)
+class LengthBound(LengthBracket[SingleFlip]):
+    """What a scan proved: all strings of length <= lower are copied; if `fails` is given, some string of its length is
+    not.
+    """
+
+    @property
+    def status(self) -> Status:
         """PROVED if n* is exact, known to exceed the limit, or between two proved ends; else UNDECIDED."""
-        bracketed = self.lower >= 1 and self.fails is not None
-        return "PROVED" if self.exceeds_limit or self.length is not None or bracketed else "UNDECIDED"
+        return "PROVED" if self.lower >= 1 and self.fails is not None else super().status
 
 
 @dataclass(frozen=True)

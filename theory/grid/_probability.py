@@ -52,6 +52,7 @@ from theory.numbers import (
     InputError,
     ball,
     exact_value,
+    furthest,
     require_around,
     require_at_least,
     require_pair_dimension,
@@ -204,15 +205,7 @@ def length_with_failure(probability: Fraction, rho: Fraction, d: int, a: int, b:
     def fine(length: int) -> bool:
         return bool(failure_bound(length, rho, d, a, b, budget) <= ball(probability))
 
-    low, high = 0, 1
-    while high < LONGEST and fine(high):
-        low, high = high, min(LONGEST, 16 * high)
-    if high == LONGEST and fine(high):
-        return high
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        low, high = (middle, high) if fine(middle) else (low, middle)
-    return low
+    return furthest(fine, LONGEST, growth=16, digits=1000)
 
 
 def paper_length(rho: Fraction, d: int, exponent: Fraction = Fraction(1, 12)) -> int:

@@ -27,13 +27,13 @@ from jaxtyping import Float64, Int64
 
 from theory.grid._score import GridScore
 from theory.numbers import (
-    Frequency,
+    TABLE_PRECISION,
+    TABLE_RADIUS,
     VacuousBallError,
     ball,
     float_above,
     float_below,
     integer_floor,
-    require_width,
     total,
     working_precision,
 )
@@ -49,9 +49,6 @@ MOST_ENTRIES = 2**20
 
 #: Columns times frequencies that one scan goes through; minutes. More is given up.
 MOST_PRODUCTS = 2 * 10**10
-
-#: Table entries come from balls no wider than this, far below the rounding to a float.
-TABLE_RADIUS = Fraction(1, 2**80)
 
 
 def columns_below(score: GridScore, cut: int, horizon: int, most: int) -> list[int] | None:
@@ -93,7 +90,7 @@ class _Scan:
     def __init__(self, score: GridScore, cut: int, offsets: int) -> None:
         self.score = score
         self.width = offsets
-        with working_precision(160):
+        with working_precision(TABLE_PRECISION):
             exact = score.centred_column_amplitudes()
             # Divided by a power of two, which is exact, so that no scale leaves the range of floats.
             unit = _power_of_two_below_one(total(abs(a) + abs(b) for a, b in exact))
@@ -110,7 +107,7 @@ class _Scan:
         found = []
         for sign in self.signs:
             sums = self._sums(starts, sign)
-            with working_precision(160):
+            with working_precision(TABLE_PRECISION):
                 threshold = float_below(self.least - arb(sums.error))
             # A sum that is no number is listed, too.
             hits = np.flatnonzero(~(sums.values < threshold)) + first
@@ -133,7 +130,7 @@ class _Scan:
     def _offset_table(self) -> Float64[np.ndarray, "two_m offsets"]:
         rows = []
         for frequency in self.score.frequencies.column:
-            cosines, sines = zip(*(_cos_sin_floats(frequency, j) for j in range(self.width)), strict=True)
+            cosines, sines = zip(*map(frequency.float_cos_sin, range(self.width)), strict=True)
             rows += [cosines, sines]
         return np.array(rows)
 
@@ -144,10 +141,10 @@ class _Scan:
         (B'' cos x - A' sin x).
         """
         table = np.empty((len(starts), 2 * len(self.weights)))
-        with working_precision(160):
+        with working_precision(TABLE_PRECISION):
             for column, (frequency, (a, b)) in enumerate(zip(self.score.frequencies.column, self.weights, strict=True)):
                 for row, start in enumerate(starts):
-                    cosine, sine = _cos_sin_balls(frequency, start)
+                    cosine, sine = frequency.cos_sin(start, TABLE_RADIUS)
                     table[row, 2 * column] = float((a * cosine + sign * b * sine).mid())
                     table[row, 2 * column + 1] = float((sign * b * cosine - a * sine).mid())
         return table
@@ -166,16 +163,6 @@ def _power_of_two_below_one(weight: arb) -> arb:
     if not weight > 0:
         return arb(1)
     return arb(2) ** (integer_floor(-weight.log() / arb(2).log()) - 1)
-
-
-def _cos_sin_balls(frequency: Frequency, distance: int) -> tuple[arb, arb]:
-    sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-    return require_width(cosine, TABLE_RADIUS, "cosine"), require_width(sine, TABLE_RADIUS, "sine")
-
-
-def _cos_sin_floats(frequency: Frequency, distance: int) -> tuple[float, float]:
-    cosine, sine = _cos_sin_balls(frequency, distance)
-    return float(cosine.mid()), float(sine.mid())
 
 
 def resonance_columns_exact(score: GridScore, cut: Fraction, reach: int) -> Int64[np.ndarray, " found"]:

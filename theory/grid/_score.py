@@ -18,7 +18,7 @@ from functools import cached_property
 
 from flint import arb
 
-from theory.numbers import Frequency, GridFrequencies, InputError, Turn, ball, require_around, total
+from theory.numbers import Frequency, GridFrequencies, InputError, ball, require_around, total
 
 Amplitude = tuple[Fraction, Fraction]
 
@@ -106,20 +106,11 @@ def ideal_grid_score(frequencies: GridFrequencies, scale: Fraction, a: int, b: i
     return GridScore(frequencies, row, column, (0, 0), a, b)
 
 
-def _cos_sin(frequency: Frequency, distance: int) -> tuple[arb, arb]:
-    if isinstance(frequency, Turn):
-        # Reduced exactly first: at 10^43 positions the angle would otherwise eat the precision.
-        sine, cosine = (2 * ball(frequency.value * distance % 1)).sin_cos_pi()
-    else:
-        sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-    return cosine, sine
-
-
 def _centre(frequency: Frequency, amplitude: Amplitude, wanted: int) -> tuple[arb, arb]:
     a, b = ball(amplitude[0]), ball(amplitude[1])
     if wanted == 0:
         return a, b
-    cosine, sine = _cos_sin(frequency, wanted)
+    cosine, sine = frequency.cos_sin(wanted)
     return a * cosine + b * sine, b * cosine - a * sine
 
 
@@ -133,5 +124,5 @@ def _gap(frequencies: tuple[Frequency, ...], amplitudes: tuple[Amplitude, ...], 
 
 def _pair_gap(frequency: Frequency, amplitude: Amplitude, wanted: int, distance: int) -> arb:
     a, b = _centre(frequency, amplitude, wanted)
-    cosine, sine = _cos_sin(frequency, distance)
+    cosine, sine = frequency.cos_sin(distance)
     return a * (1 - cosine) - b * sine

@@ -24,6 +24,7 @@ from theory.numbers import (
     Frequency,
     InputError,
     fixed_point_turns,
+    furthest,
     integer_floor,
     require_at_least,
     total,
@@ -167,13 +168,8 @@ class SeparationCertifier:
         """The largest certified length to three significant digits (0: none), by bisection; what it returns is
         certified.
         """
-        low, high = 0, 1
-        while high < LONGEST and self.certifies(high):
-            low, high = high, 16 * high
-        while high - low > max(1, high // 1000):
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.certifies(middle) else (low, middle)
-        return round_down(low) if low and self.certifies(round_down(low)) else low
+        reached = furthest(self.certifies, LONGEST, growth=16, digits=1000)
+        return round_down(reached) if reached and self.certifies(round_down(reached)) else reached
 
 
 def round_down(length: int) -> int:

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Literal
 
 from flint import arb
 
+from theory.grid import LengthBracket
 from theory.minimisers._population_bounds import HeadTables
 from theory.minimisers._population_loss import HeadWeights, require_finite_head
 from theory.numbers import GridFrequencies, InputError, ball, require_around, require_at_least, total, working_precision
@@ -47,29 +47,8 @@ class HeadFailure:
     string: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class HeadLength:
-    """What was proved of a head.
-
-    Attributes:
-        lower: every string of every length up to it is copied.
-        fails: a failing case of the least length that certainly fails, or None.
-        limit: no length above it was looked at.
-    """
-
-    lower: int
-    fails: HeadFailure | None
-    limit: int
-
-    @property
-    def length(self) -> int | None:
-        """The exact length bound, if decided and not above the limit."""
-        return self.lower if self.fails is not None and self.fails.length == self.lower + 1 else None
-
-    @property
-    def status(self) -> Literal["PROVED", "UNDECIDED"]:
-        """PROVED if the bound is exact or exceeds the limit."""
-        return "PROVED" if self.lower >= self.limit or self.length is not None else "UNDECIDED"
+class HeadLength(LengthBracket[HeadFailure]):
+    """What was proved of a head."""
 
 
 def head_length(frequencies: GridFrequencies, a: int, head: HeadWeights, limit: int = 10_000) -> HeadLength:

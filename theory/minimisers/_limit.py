@@ -43,7 +43,7 @@ from theory.grid import (
 )
 from theory.minimisers._programme import PRECISION, GapCoefficients, closed_form_amplitudes, worst_case_gap
 from theory.minimisers._setting import WANTED, Asker, GridRelation, MinimiserSetting
-from theory.numbers import BALL_VOLUME, InputError, ball, lower_fraction, require_at_least, working_precision
+from theory.numbers import BALL_VOLUME, InputError, ball, halved, lower_fraction, require_at_least, working_precision
 
 #: M_0 is bracketed between multiples of this fraction of a power of two of its size.
 THRESHOLD_STEPS = 12
@@ -189,9 +189,7 @@ def tied_threshold(setting: MinimiserSetting, length: int | None = None) -> Mini
     low = high / 2
     while low > Fraction(1, 2**20) and copies(setting, low, target):
         low, high = low / 2, low
-    for _ in range(THRESHOLD_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if copies(setting, middle, target) else (middle, high)
+    low, high = halved(lambda scale: not copies(setting, scale, target), low, high, THRESHOLD_STEPS)
     if by_lattice:
         return MinimiserThreshold(target, high, None, None, True)
     fails = _closed_form_length(setting, low, target).fails

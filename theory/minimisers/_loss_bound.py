@@ -70,7 +70,7 @@ from jaxtyping import Float64
 from theory.minimisers._log_programme import LogProgramme, least_log_sum
 from theory.minimisers._programme import PRECISION, GapCoefficients
 from theory.minimisers._setting import WANTED, Asker, GridRelation, MinimiserSetting
-from theory.numbers import InputError, ball, float_below, require_width, total, working_precision
+from theory.numbers import InputError, ball, float_below, halved, require_width, total, working_precision
 
 #: Which symbol is wanted: the mean of both, or the query token c itself, or the other one.
 Kind = Literal["mean", "same", "other"]
@@ -327,13 +327,15 @@ class LossTerms:
         with working_precision(128):
             high = float_below(self.linear_part(evidence))
             low = high * 2.0**-60
-            for _ in range(WISH_STEPS if high > 0 else 0):
-                middle = exp((log(low) + log(high)) / 2) if low > 0 else 0.0
-                if self.linear_part(replace(evidence, wish=Fraction(middle))) > arb(middle):
-                    low = middle
-                else:
-                    high = middle
-            return max(0.0, low)
+
+            def above(wish: float) -> bool:
+                return bool(self.linear_part(replace(evidence, wish=Fraction(wish))) > arb(wish))
+
+            return max(0.0, halved(above, low, high, WISH_STEPS, _geometric_mean)[0] if high > 0 else low)
+
+
+def _geometric_mean(low: float, high: float) -> float:
+    return exp((log(low) + log(high)) / 2) if low > 0 else 0.0
 
 
 def _term_weights(setting: MinimiserSetting, position_only: bool) -> dict[Term, Fraction]:

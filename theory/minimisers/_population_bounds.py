@@ -24,7 +24,6 @@ from flint import arb
 
 from theory.minimisers._population_loss import HeadWeights, require_finite_head
 from theory.numbers import (
-    Frequency,
     GridFrequencies,
     InputError,
     ball,
@@ -238,10 +237,5 @@ class HeadTables:
     def _cos_sin(self, axis: int, distance: int) -> list[tuple[arb, arb]]:
         if (axis, distance) not in self._angles:
             frequencies = self.frequencies.column if axis else self.frequencies.row
-            self._angles[axis, distance] = [_turned(frequency, distance) for frequency in frequencies]
+            self._angles[axis, distance] = [frequency.cos_sin(distance) for frequency in frequencies]
         return self._angles[axis, distance]
-
-
-def _turned(frequency: Frequency, distance: int) -> tuple[arb, arb]:
-    sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-    return cosine, sine

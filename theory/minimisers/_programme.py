@@ -51,6 +51,9 @@ PRECISION = 256
 GRID = 2**120
 WIDEST = Fraction(1, 2**20)
 
+#: The widest enclosure of a cosine or sine that is accepted.
+ANGLE_RADIUS = Fraction(1, 2**60)
+
 #: Floats closer than this to a bound or to the optimum count as being there; only a proposal depends on it.
 NEAR = 1e-7
 
@@ -112,7 +115,7 @@ class GapCoefficients:
     def waves(self, relation: GridRelation) -> list[tuple[arb, arb]]:
         """(cos, sin) of each pair's angle at a relation."""
         with working_precision(PRECISION):
-            return [cosine_sine(frequency, relation[axis]) for frequency, axis in self.pairs]
+            return [frequency.cos_sin(relation[axis], ANGLE_RADIUS) for frequency, axis in self.pairs]
 
     def gap(self, amplitudes: Sequence[Amplitude], relation: GridRelation) -> arb:
         """gap(relation) of a point, row pairs first; a ball. Cost: O(d)."""
@@ -140,14 +143,6 @@ class GapCoefficients:
         """The coefficients of (A_f, B_f) as floats, shape (relations, pairs, 2), for proposals only."""
         table = [[(float(x.mid()), float(y.mid())) for x, y in self.at(relation)] for relation in relations]
         return np.array(table).reshape(len(relations), len(self.pairs), 2)
-
-
-def cosine_sine(frequency: Frequency, distance: int) -> tuple[arb, arb]:
-    """cos and sin of the angle at a distance, exactly 1 and 0 at whole turns; balls of the working precision."""
-    if frequency.whole_turns(distance):
-        return arb(1), arb(0)
-    sine, cosine = (2 * frequency.turns() * distance).sin_cos_pi()
-    return require_width(cosine, Fraction(1, 2**60), "cosine"), require_width(sine, Fraction(1, 2**60), "sine")
 
 
 def closed_form_amplitudes(frequencies: GridFrequencies) -> tuple[tuple[Amplitude, ...], tuple[Amplitude, ...]]:
@@ -261,7 +256,7 @@ def _box_row(pairs: Sequence[tuple[arb, arb]]) -> list[arb]:
 
 
 def _row_corner(frequency: Frequency) -> Amplitude:
-    cosine, sine = cosine_sine(frequency, 1)
+    cosine, sine = frequency.cos_sin(1, ANGLE_RADIUS)
     if abs(sine) > 1 - cosine:
         return Fraction(0), Fraction(-1 if sine > 0 else 1)
     return Fraction(-1), Fraction(0)

@@ -9,6 +9,9 @@ from ._balls import require_width as require_width
 from ._balls import total as total
 from ._balls import upper_fraction as upper_fraction
 from ._balls import working_precision as working_precision
+from ._bisection import furthest as furthest
+from ._bisection import halved as halved
+from ._bisection import last_true as last_true
 from ._closed_forms import AMPLITUDE_CEILING as AMPLITUDE_CEILING
 from ._closed_forms import BALL_VOLUME as BALL_VOLUME
 from ._closed_forms import DIRICHLET_Q as DIRICHLET_Q
@@ -24,9 +27,12 @@ from ._errors import InputError as InputError
 from ._errors import parse_rational as parse_rational
 from ._errors import require_around as require_around
 from ._errors import require_at_least as require_at_least
+from ._errors import require_one_of as require_one_of
 from ._errors import require_pair_dimension as require_pair_dimension
 from ._float_exp import EXP_ERROR as EXP_ERROR
 from ._float_exp import exp_nonpositive as exp_nonpositive
+from ._frequencies import TABLE_PRECISION as TABLE_PRECISION
+from ._frequencies import TABLE_RADIUS as TABLE_RADIUS
 from ._frequencies import BasePower as BasePower
 from ._frequencies import Frequency as Frequency
 from ._frequencies import GridFrequencies as GridFrequencies
@@ -37,8 +43,8 @@ from ._frequencies import draw_grid_frequencies as draw_grid_frequencies
 from ._frequencies import fixed_point_turns as fixed_point_turns
 from ._frequencies import grid_frequencies_document as grid_frequencies_document
 from ._frequencies import grid_frequencies_from_document as grid_frequencies_from_document
+from ._frequencies import rational_turns as rational_turns
 from ._frequencies import read_grid_frequencies as read_grid_frequencies
-from ._intervals import wilson_interval as wilson_interval
 from ._rounded import UNIT_ROUNDOFF as UNIT_ROUNDOFF
 from ._rounded import Rounded as Rounded
 from ._rounded import Vote as Vote

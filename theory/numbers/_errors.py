@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 
@@ -62,6 +63,13 @@ def parse_rational(text: str | int | Fraction, argument: str) -> Fraction:
         return Fraction(spelled)
     except (ValueError, ZeroDivisionError) as error:
         raise InputError(argument, spelled, allowed) from error
+
+
+def require_one_of(argument: str, value: str, allowed: Iterable[str]) -> str:
+    """`value`, or InputError if it is none of the words allowed."""
+    if value not in (words := tuple(allowed)):
+        raise InputError(argument, value, "one of " + ", ".join(words))
+    return value
 
 
 def require_at_least(argument: str, value: int, least: int) -> int:

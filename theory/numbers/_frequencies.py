@@ -11,81 +11,152 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from flint import arb, ctx, fmpq
+from flint import arb, ctx, fmpq, fmpz
 
-from theory.numbers._balls import VacuousBallError, ball, integer_floor, working_precision
+from theory.numbers._balls import VacuousBallError, ball, integer_floor, require_width, working_precision
 from theory.numbers._errors import InputError, parse_rational, require_at_least, require_pair_dimension
 
 #: Beyond this no precision is tried; decimal exponents are limited to 5000, 16,610 bits.
 MOST_PRECISION = 2**18
 
+#: Working precision of float tables, and the largest radius of a table entry, far below the rounding to a float.
+TABLE_PRECISION, TABLE_RADIUS = 192, Fraction(1, 2**110)
 
 #: Most bits of a drawn fraction of a turn.
 MOST_BITS = 2**16
 
 
+class Frequency(ABC):
+    """A rotation by a fixed angle per position. What is known of one it answers itself."""
+
+    #: How a file names its unit.
+    unit: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def rational_turns(self) -> Fraction | None:
+        """Turns per position where they are rational, so that the frequency comes full circle; else None."""
+
+    @abstractmethod
+    def turns(self) -> arb:
+        """Turns per position modulo 1, a ball of the working precision, however large the frequency is."""
+
+    @abstractmethod
+    def spelled(self) -> dict[str, str]:
+        """How files write it, exact."""
+
+    def whole_turns(self, distance: int) -> bool:
+        """Is the angle at this distance exactly a whole number of turns?"""
+        turns = self.rational_turns
+        return distance == 0 or (turns is not None and (turns * distance).denominator == 1)
+
+    def cos_sin(self, distance: Fraction | int, widest: Fraction | None = None) -> tuple[arb, arb]:
+        """Cosine and sine of the angle at a distance: balls of the working precision, however far away that is.
+
+        The frequency counts modulo one turn per position. Rational turns are reduced exactly, so that whole turns give
+        1 and 0; others are taken with as many more bits as the distance has.
+
+        Raises:
+            VacuousBallError: a ball wider than `widest`, where that is given.
+        """
+        turns = self.rational_turns
+        if turns is not None:
+            above = turns.numerator % turns.denominator * distance.numerator
+            below = turns.denominator * distance.denominator
+            half_turns = arb(fmpz(2 * (above % below))) / fmpz(below)
+        else:
+            with working_precision(ctx.prec + _more_bits(distance)):
+                half_turns = 2 * self.turns() * ball(distance)
+        sine, cosine = half_turns.sin_cos_pi()
+        if widest is not None:
+            require_width(cosine, widest, "cosine")
+            require_width(sine, widest, "sine")
+        return cosine, sine
+
+    def float_cos_sin(self, distance: int) -> tuple[float, float]:
+        """The floats of cosine and sine: the middles of balls no wider than TABLE_RADIUS, each rounded once."""
+        with working_precision(TABLE_PRECISION):
+            cosine, sine = self.cos_sin(distance, TABLE_RADIUS)
+        return float(cosine.mid()), float(sine.mid())
+
+
 @dataclass(frozen=True)
-class Turn:
+class Turn(Frequency):
     """A frequency of `value` turns (2 pi `value` radians) per position."""
 
     value: Fraction
+    unit: ClassVar[str] = "turn"
+
+    @property
+    def rational_turns(self) -> Fraction:
+        """See `Frequency.rational_turns`."""
+        return self.value
 
     def turns(self) -> arb:
-        """Turns per position modulo 1, a ball of the working precision."""
+        """See `Frequency.turns`."""
         return ball(self.value % 1)
 
-    def whole_turns(self, distance: int) -> bool:
-        """Is the angle at this distance exactly a whole number of turns?"""
-        return (self.value * distance).denominator == 1
-
     def spelled(self) -> dict[str, str]:
-        """How files write it, exact."""
-        return {"turn": rational_text(self.value)}
+        """See `Frequency.spelled`."""
+        return {self.unit: rational_text(self.value)}
 
 
 @dataclass(frozen=True)
-class Radian:
+class Radian(Frequency):
     """A frequency of `value` radians per position. Unless 0 it never comes full circle, pi being irrational."""
 
     value: Fraction
+    unit: ClassVar[str] = "radian"
+
+    @property
+    def rational_turns(self) -> Fraction | None:
+        """See `Frequency.rational_turns`."""
+        return None if self.value else self.value
 
     def turns(self) -> arb:
-        """Turns per position modulo 1, a ball of the working precision, however large the frequency is."""
-        return _modulo_one(lambda: ball(self.value) / (2 * arb.pi()))
-
-    def whole_turns(self, distance: int) -> bool:
-        """Is the angle at this distance exactly a whole number of turns?"""
-        return self.value == 0 or distance == 0
+        """See `Frequency.turns`."""
+        return _turns_of_power(self.value, Fraction(1), ctx.prec)
 
     def spelled(self) -> dict[str, str]:
-        """How files write it, exact."""
-        return {"radian": rational_text(self.value)}
+        """See `Frequency.spelled`."""
+        return {self.unit: rational_text(self.value)}
 
 
 @dataclass(frozen=True)
-class BasePower:
-    """A frequency of `base^exponent` radians per position (RoPE's own choice), an algebraic number."""
+class BasePower(Frequency):
+    """A frequency of `base^exponent` radians per position (RoPE's own choice), an algebraic number, so that it never
+    comes full circle: pi is transcendental.
+    """
 
     base: Fraction
     exponent: Fraction
+    unit: ClassVar[str] = "base"
+
+    @property
+    def rational_turns(self) -> None:
+        """See `Frequency.rational_turns`."""
+        return None
 
     def turns(self) -> arb:
-        """Turns per position modulo 1, a ball of the working precision, however large the frequency is."""
-        return _modulo_one(lambda: ball(self.base) ** ball(self.exponent) / (2 * arb.pi()))
-
-    def whole_turns(self, distance: int) -> bool:
-        """Is the angle at this distance exactly a whole number of turns? Never: pi is transcendental."""
-        return distance == 0
+        """See `Frequency.turns`."""
+        return _turns_of_power(self.base, self.exponent, ctx.prec)
 
     def spelled(self) -> dict[str, str]:
-        """How files write it, exact."""
-        return {"base": rational_text(self.base), "exponent": rational_text(self.exponent)}
+        """See `Frequency.spelled`."""
+        return {self.unit: rational_text(self.base), "exponent": rational_text(self.exponent)}
+
+
+def _more_bits(distance: Fraction | int) -> int:
+    """Bits that the whole part of a distance takes, in words: so few precisions are asked for."""
+    return -(-(abs(distance.numerator) // distance.denominator).bit_length() // 64) * 64
 
 
 def rational_text(value: Fraction) -> str:
@@ -93,21 +164,28 @@ def rational_text(value: Fraction) -> str:
     return str(fmpq(value.numerator, value.denominator))
 
 
-def _modulo_one(turns: Callable[[], arb]) -> arb:
-    """`turns()` less a whole number, with a radius below 2^-precision: whole turns may take any number of bits."""
-    wanted = arb(2) ** -ctx.prec
-    precision = ctx.prec + 16
+@lru_cache(maxsize=4096)
+def _turns_of_power(base: Fraction, exponent: Fraction, bits: int) -> arb:
+    """The turns of `base^exponent` radians less a whole number of them, with a radius below 2^-bits.
+
+    Whole turns may take any number of bits. Remembered: tables ask for the same few again and again.
+    """
+    wanted = arb(2) ** -bits
+    precision = bits + 16
     while precision <= MOST_PRECISION:
         with working_precision(precision):
-            value = turns()
-            fraction = value - integer_floor(value)
+            radians = ball(base) if exponent == 1 else ball(base) ** ball(exponent)
+            turns = radians / (2 * arb.pi())
+            fraction = turns - integer_floor(turns)
         if fraction.rad() < wanted:
             return fraction
         precision *= 2
     raise VacuousBallError(f"no frequency of {MOST_PRECISION} bits of whole turns is handled")
 
 
-Frequency = Turn | Radian | BasePower
+def rational_turns(frequencies: Iterable[Frequency]) -> list[Fraction]:
+    """Turns per position of those frequencies that come full circle."""
+    return [turns for turns in (frequency.rational_turns for frequency in frequencies) if turns is not None]
 
 
 @dataclass(frozen=True)
@@ -270,13 +348,12 @@ def grid_frequencies_document(frequencies: GridFrequencies) -> dict[str, Any]:
         InputError: an axis mixes units, which the file format cannot say.
     """
     every = (*frequencies.row, *frequencies.column)
-    if all(isinstance(frequency, BasePower) for frequency in every):
-        base = frequencies.row[0]
-        width = 4 * len(frequencies.row)
-        if isinstance(base, BasePower) and base_grid_frequencies(base.base, width) == frequencies:
-            return {"base": rational_text(base.base), "d": width}
-    for unit, kind in (("turn", Turn), ("radian", Radian)):
-        if all(isinstance(frequency, kind) for frequency in every):
-            row, column = ([f.spelled()[unit] for f in axis] for axis in (frequencies.row, frequencies.column))
-            return {"unit": unit, "row": row, "column": column}
+    first, width = every[0], 4 * len(frequencies.row)
+    if isinstance(first, BasePower) and base_grid_frequencies(first.base, width) == frequencies:
+        return {"base": rational_text(first.base), "d": width}
+    units = {frequency.unit for frequency in every}
+    if units in ({Turn.unit}, {Radian.unit}):
+        (unit,) = units
+        row, column = ([f.spelled()[unit] for f in axis] for axis in (frequencies.row, frequencies.column))
+        return {"unit": unit, "row": row, "column": column}
     raise InputError("frequencies", "mixed units", "one unit for both axes")

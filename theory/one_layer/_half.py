@@ -27,9 +27,17 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64
 
-from theory.numbers import ball, exact_middle, joined, nearest_float, total, working_precision
+from theory.numbers import ball, exact_middle, furthest, joined, nearest_float, total, working_precision
 from theory.one_layer._branching import LEAF_BITS, Budget, Choice, Numbers, Question, Ratio, Tree
-from theory.one_layer._heads import LONGEST_BALL_STRING, NODES, Place, branch_on_lengths, furthest, least_ratio, vacuous
+from theory.one_layer._heads import (
+    LONGEST_BALL_STRING,
+    NODES,
+    FailureSearch,
+    Place,
+    branch_on_lengths,
+    least_ratio,
+    vacuous,
+)
 from theory.one_layer._model import MODEL_PRECISION, OneLayerModel, StepCase
 from theory.one_layer._one_head import (
     CertifiedHead,
@@ -120,7 +128,8 @@ def certify_half(model: OneLayerModel, max_length: int, tick: Tick = lambda: Non
     if bounded == max_length:
         return search.result("PROVED", bounded, None, "the sum of the competitors' largest odds")
     proved, why = branch_on_lengths(search.length, bounded, reach, tick)
-    search.look_for_failures(proved)
+    search.look_upwards(proved + 1, reach)
+    search.look_downwards(proved)
     if search.refuted is not None:
         why = "a string found by branching on single symbols or by flipping them"
         return search.result("REFUTED", proved, search.refuted.length, why)
@@ -135,7 +144,7 @@ def certify_half(model: OneLayerModel, max_length: int, tick: Tick = lambda: Non
 Group = tuple[int, bool, int]
 
 
-class _Search:
+class _Search(FailureSearch):
     """Bounds, proofs by branching, and the worst string, for lengths up to `reach`, at which arg-max holds."""
 
     def __init__(self, model: OneLayerModel, reach: int, argmax: CertifiedHead, budget: Budget, tick: Tick) -> None:
@@ -147,7 +156,6 @@ class _Search:
         self.thresholds: dict[StepCase, float] = {}
         self.trees: dict[Place, Tree] = {}
         self.competing: float | None = None
-        self.refuted: WorstStep | None = None
         self.odds: float | None = None
 
     def result(self, status: Status, proved: int, fails: int | None, remark: str) -> CertifiedHalf:
@@ -233,20 +241,6 @@ class _Search:
                     steps = {2, length, *(least_ratio(view, c, self.decider.votes[c], length)[2] for c in cases)}
                 for step in sorted(steps):
                     _Odds(self, view, cases, length, step).search_all()
-
-    def look_for_failures(self, proved: int) -> None:
-        """Search the length after the proved ones, longer ones each twice as long, then back by bisection."""
-        last = min(self.reach, LONGEST_BALL_STRING)
-        length = proved + 1
-        while self.refuted is None and length <= last:
-            self.look_at(length)
-            length = min(2 * length, last) if length < last else last + 1
-        low = proved
-        while self.refuted is not None and self.refuted.length - low > 1:
-            middle = (low + self.refuted.length) // 2
-            self.look_at(middle)
-            if self.refuted.length > middle:
-                low = middle
 
     def judge(self, question: _Odds, choice: Choice, surely: bool) -> bool | None:
         """Is the sum of odds of a string below 1? Remembered if it certainly is not, and no shorter one is known."""

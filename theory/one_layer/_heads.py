@@ -15,6 +15,7 @@ as one only if balls say that its difference is at most 0.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +26,7 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64, Int64
 
-from theory.numbers import InputError, ball, exact_middle, float_at_most, float_below, working_precision
+from theory.numbers import InputError, ball, exact_middle, float_at_most, float_below, furthest, working_precision
 from theory.one_layer._branching import LEAF_BITS, Budget, Choice, FoundError, Question, Ratio, StuckError, Tree
 from theory.one_layer._model import MODEL_PRECISION, OneLayerModel, StepCase
 from theory.one_layer._one_head import (
@@ -38,6 +39,7 @@ from theory.one_layer._one_head import (
     kernels_for,
     require_consistent,
     require_length,
+    somewhat_below,
     step_ratio,
 )
 from theory.one_layer._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
@@ -150,8 +152,9 @@ def certify_heads(
     proved, why = branch_on_lengths(search.length, bounded, max_length, tick)
     if search.refuted is None and proved < max_length:
         search.look_upwards(proved + 1, max_length)
-    if search.refuted is not None:
-        search.look_downwards(proved)
+    elif search.refuted is not None and search.refuted.length > proved + 1:
+        search.look_at(proved + 1)
+    search.look_downwards(proved)
     if search.refuted is not None:
         return search.result("REFUTED", proved, "a string found by branching on single symbols or by flipping them")
     if proved == max_length:
@@ -159,19 +162,37 @@ def certify_heads(
     return search.result("UNDECIDED", proved, f"the sum of the heads' least ratios reaches {bounded}; {why}")
 
 
-def furthest(holds: Callable[[int], bool], most: int) -> int:
-    """The largest length up to `most` for which something holds that holds for all shorter ones; 0 if none."""
-    low, high = 0, 1
-    while high <= most and holds(high):
-        low, high = high, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+class FailureSearch(ABC):
+    """A search for a short string that fails, over lengths.
+
+    Attributes:
+        refuted: the shortest that was found.
+    """
+
+    refuted: WorstStep | None = None
+
+    @abstractmethod
+    def look_at(self, length: int) -> None:
+        """Search one length; what is found is kept."""
+
+    def look_upwards(self, first: int, last: int) -> None:
+        """Search lengths from the first that is open on, each twice as long, up to the first counterexample."""
+        length, last = first, min(last, LONGEST_BALL_STRING)
+        while self.refuted is None and length <= last:
+            self.look_at(length)
+            length = min(2 * length, last) if length < last else last + 1
+
+    def look_downwards(self, proved: int) -> None:
+        """Look for a shorter counterexample between the lengths proved and the one found, by bisection."""
+        low = proved
+        while self.refuted is not None and self.refuted.length - low > 1:
+            middle = (low + self.refuted.length) // 2
+            self.look_at(middle)
+            if self.refuted.length > middle:
+                low = middle
 
 
-class _Search:
+class _Search(FailureSearch):
     """What was found so far: bounds, proofs by branching, the worst string."""
 
     def __init__(self, model: OneLayerModel, budget: Budget) -> None:
@@ -183,7 +204,6 @@ class _Search:
         self.trees: dict[Place, Tree] = {}
         self.bounded = 0
         self.best: WorstStep | None = None
-        self.refuted: WorstStep | None = None
 
     def result(self, status: Status, proved: int, remark: str) -> CertifiedHeads:
         """The decision in one object."""
@@ -316,24 +336,6 @@ class _Search:
                 for step in sorted(steps):
                     self._question(views, case, length, step).search_all()
 
-    def look_upwards(self, first: int, last: int) -> None:
-        """Search lengths from the first that is open on, each twice as long, up to the first counterexample."""
-        length = first
-        while self.refuted is None and length <= min(last, LONGEST_BALL_STRING):
-            self.look_at(length)
-            length = min(2 * length, last) if length < last else last + 1
-
-    def look_downwards(self, proved: int) -> None:
-        """Look for a shorter counterexample between the lengths proved and the one found, by bisection."""
-        low = proved
-        if self.refuted is not None and self.refuted.length > proved + 1:
-            self.look_at(proved + 1)
-        while self.refuted is not None and self.refuted.length - low > 1:
-            middle = (low + self.refuted.length) // 2
-            self.look_at(middle)
-            if self.refuted.length > middle:
-                low = middle
-
     def _geometries(self, length: int) -> list[Geometry]:
         template = self.model.template
         one_row = 0 if template.placement.separate else length
@@ -418,12 +420,9 @@ def least_ratio(
 
 def _proved_below(view: View, case: StepCase, votes: Mapping[int, arb], ratio: float, last: int) -> float:
     """A number that all of the head's ratios are proved to exceed, near the least one found."""
-    slack = 2.0**-34 * max(1.0, abs(ratio))
-    for _ in range(6 if isfinite(ratio) else 0):
-        threshold = ratio - slack
+    for threshold in somewhat_below(ratio, 2.0**-34, 1.0, 64) if isfinite(ratio) else ():
         sums = view.least_sums(case.symbol, float_votes(votes, threshold))
         if sums.least(last)[0] > sums.error:
             return threshold
-        slack *= 64
     # A mean of votes is never below the least of them.
     return min(float_below(vote) for vote in votes.values()) - 1.0

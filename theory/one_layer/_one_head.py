@@ -33,6 +33,7 @@ from theory.numbers import (
     ball,
     exact_middle,
     float_at_most,
+    last_true,
     nearest_float,
     require_at_least,
     running_minimum,
@@ -364,28 +365,13 @@ def _attempt_in_balls(
         return any(value <= 0 for value in sums(length))
 
     lengths = range(first, horizon + 1) if view.only is None else range(view.only, view.only + 1)
-    copied = _last_true(lengths, proved)
-    fails = _first_true(lengths, failed)
-    if fails is None:
+    copied = last_true(proved, lengths.start - 1, lengths.stop)
+    fails = 1 + last_true(lambda length: not failed(length), lengths.start - 1, lengths.stop)
+    if fails == lengths.stop:
         return BallDecision(copied, None)
     index = next(i for i, value in enumerate(sums(fails)) if value <= 0)
     string = worst_string(family, case, votes, fails, first + index)
     return BallDecision(copied, fails, first + index, string)
-
-
-def _last_true(lengths: range, holds: Callable[[int], bool]) -> int:
-    """The last length up to which `holds`, which is monotone; the one before the first if none."""
-    low, high = lengths.start - 1, lengths.stop - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
-
-
-def _first_true(lengths: range, holds: Callable[[int], bool]) -> int | None:
-    """The first length from which `holds`, which is monotone, or None."""
-    first = _last_true(lengths, lambda length: not holds(length)) + 1
-    return first if first < lengths.stop else None
 
 
 class Decider:
@@ -492,7 +478,7 @@ class Decider:
         Precondition: all strings of these lengths are copied.
         """
         worst, _ = self._least_ratio(last, case)
-        for threshold in _somewhat_below(worst.ratio):
+        for threshold in somewhat_below(worst.ratio):
             if self._all_above(threshold, last, case):
                 return threshold
         below = Fraction(found.margin_below or 0.0) * Fraction(2) ** -self.model.unit
@@ -575,7 +561,7 @@ class Decider:
 
     def _margin_below(self, ratio: float, last: int) -> float | None:
         """A number that all ratios of lengths up to `last` are proved to exceed, close below the least; or None."""
-        return next((value for value in _somewhat_below(ratio) if self._all_above(value, last)), None)
+        return next((value for value in somewhat_below(ratio) if self._all_above(value, last)), None)
 
     def _all_above(self, threshold: float, last: int, only: StepCase | None = None) -> bool:
         for view, case in self.questions(last):
@@ -596,12 +582,16 @@ class Decider:
         return decide_in_balls(view, case, votes, reach).proved >= reach
 
 
-def _somewhat_below(ratio: float) -> Iterator[float]:
-    """Numbers below a ratio, each farther off than the one before."""
-    slack = 2.0**-40 * max(1e-3, abs(ratio))
-    for _ in range(5):
-        yield ratio - slack
-        slack *= 256
+def somewhat_below(ratio: float, nearest: float = 2.0**-40, unit: float = 1e-3, factor: int = 256) -> Iterator[float]:
+    """Numbers below a ratio that is to be proved, each `factor` times as far off as the one before, up to 2^-4 of it.
+
+    The first is off by `nearest` of the ratio, or of `unit` where that is larger.
+    """
+    size = max(unit, abs(ratio))
+    slack = nearest
+    while slack < 0.1:
+        yield ratio - slack * size
+        slack *= factor
 
 
 def _lowest(view: View, sums: tuple[Any, Any]) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from jaxtyping import Int64
 
 from theory.numbers import InputError, ball, exact_middle, require_at_least, total, working_precision
 from theory.one_layer._model import MODEL_PRECISION, Axes, Head, OneLayerModel, StepCase
-from theory.one_layer._one_head import BALL_PRECISIONS, MOST_ROUNDS, CertifiedHead, Tick, WorstStep
+from theory.one_layer._one_head import BALL_PRECISIONS, MOST_ROUNDS, CertifiedHead, Tick, WorstStep, somewhat_below
 from theory.task import Position, Template
 
 #: Longest strings looked at: a length takes about 8 n^2 scores.
@@ -239,14 +239,11 @@ class _Search:
         if choice is not None:
             least = min(least, self._keep(sight, case, choice))
         # The slack is an increasing function of the least ratio, so bounds shown earlier lie above those of the end.
-        slack = 2.0**-40 * max(1e-3, abs(least))
-        for _ in range(5):
-            threshold = least - slack
+        for threshold in somewhat_below(least):
             votes = {token: vote - arb(threshold) for token, vote in self.votes[case].items()}
             if sight.least(case, votes) > 0:
                 self.below = None if self.below is None else min(self.below, threshold)
                 return True
-            slack *= 256
         return False
 
 

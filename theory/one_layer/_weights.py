@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from math import isqrt
 from typing import TypeVar
 
@@ -35,6 +34,8 @@ from jaxtyping import Float64
 
 from theory.numbers import (
     EXP_ERROR,
+    TABLE_PRECISION,
+    TABLE_RADIUS,
     UNIT_ROUNDOFF,
     Frequency,
     InputError,
@@ -52,9 +53,6 @@ from theory.one_layer._model import Axes, Head, PairScore, Wave
 #: What replaced underflows are off by, at most.
 UNDERFLOW = 2.0**-850
 
-#: Working precision of float tables, and the largest radius of a table entry.
-TABLE_PRECISION, TABLE_RADIUS = 192, Fraction(1, 2**110)
-
 #: Exponents may be off by this in floats; models with larger scores are left to balls.
 LARGEST_ETA = 2.0**-12
 
@@ -64,17 +62,6 @@ TABLE_UNDERFLOW = 2.0**-900
 
 class TooCoarseError(ArithmeticError):
     """Float64 cannot carry the scores of this model; balls have to."""
-
-
-def _half_turns(frequencies: tuple[Frequency, ...]) -> list[arb]:
-    """Half turns per position of each frequency: balls at the working precision."""
-    return [2 * frequency.turns() for frequency in frequencies]
-
-
-def _cos_sin(half_turns: arb, distance: int) -> tuple[arb, arb]:
-    """Cosine and sine of a phase at a distance, balls at the working precision."""
-    sine, cosine = (half_turns * distance).sin_cos_pi()
-    return cosine, sine
 
 
 @dataclass(frozen=True)
@@ -107,7 +94,7 @@ def _wave_sum(frequencies: tuple[Frequency, ...], waves: tuple[Wave, ...], dista
         return total(a for a, _ in waves)
     if not waves:
         return arb(0)
-    turned = (_cos_sin(half, distance) for half in _half_turns(frequencies))
+    turned = (frequency.cos_sin(distance) for frequency in frequencies)
     return total(a * cosine + b * sine for (a, b), (cosine, sine) in zip(waves, turned, strict=True))
 
 
@@ -131,16 +118,15 @@ class BallKernels:
             return [base + column_score(self.frequencies, score, c) for c in range(span.first, span.last + 1)]
         width = isqrt(len(span)) + 1
         starts = range(span.first, span.last + 1, width)
-        columns = _half_turns(self.frequencies.column)
-        waves = score.column
+        columns, waves = self.frequencies.column, score.column
         start_rows, offset_rows = [], []
         for start in starts:
-            turned = [_cos_sin(half, start) for half in columns]
+            turned = [frequency.cos_sin(start) for frequency in columns]
             start_rows.append(
                 [z for (a, b), (c, s) in zip(waves, turned, strict=True) for z in (a * c + b * s, b * c - a * s)]
             )
-        for half in columns:
-            cosines, sines = zip(*(_cos_sin(half, j) for j in range(width)), strict=True)
+        for frequency in columns:
+            cosines, sines = zip(*map(frequency.cos_sin, range(width)), strict=True)
             offset_rows += [list(cosines), list(sines)]
         scores = [arb(0)] * len(span)
         if waves:
@@ -279,14 +265,14 @@ class _ColumnScores:
     """Tables of cosines and sines from which the column scores of all key tokens over their spans are formed."""
 
     def __init__(self, columns: tuple[Frequency, ...], spans: Iterable[Span]) -> None:
-        self.half_turns = _half_turns(columns)
+        self.columns = columns
         longest = max(len(span) for span in spans)
         self.width = isqrt(longest) + 1
         self.offsets = np.empty((2 * len(columns), self.width))
         self.starts: dict[int, Float64[np.ndarray, "two m"]] = {}
-        for number, half in enumerate(self.half_turns):
+        for number, frequency in enumerate(columns):
             for j in range(self.width):
-                cosine, sine = _float_cos_sin(half, j)
+                cosine, sine = frequency.float_cos_sin(j)
                 self.offsets[2 * number, j], self.offsets[2 * number + 1, j] = cosine, sine
 
     def scores(self, score: PairScore, span: Span) -> Float64[np.ndarray, " columns"]:
@@ -295,7 +281,7 @@ class _ColumnScores:
         starts = range(first, span.last + 1, self.width)
         a, b = (np.array([float(wave[part].mid()) for wave in score.column], dtype=np.float64) for part in (0, 1))
         cosines, sines = np.stack([self._start(start) for start in starts], axis=1)
-        table = np.empty((len(starts), 2 * len(self.half_turns)))
+        table = np.empty((len(starts), 2 * len(self.columns)))
         table[:, 0::2] = a * cosines + b * sines
         table[:, 1::2] = b * cosines - a * sines
         values = (table @ self.offsets).reshape(-1)[span.first - first :][: len(span)].copy()
@@ -305,13 +291,6 @@ class _ColumnScores:
 
     def _start(self, start: int) -> Float64[np.ndarray, "two m"]:
         if start not in self.starts:
-            pairs = [_float_cos_sin(half, start) for half in self.half_turns]
+            pairs = [frequency.float_cos_sin(start) for frequency in self.columns]
             self.starts[start] = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
         return self.starts[start]
-
-
-def _float_cos_sin(half_turns: arb, distance: int) -> tuple[float, float]:
-    cosine, sine = _cos_sin(half_turns, distance)
-    require_width(cosine, TABLE_RADIUS, "cosine")
-    require_width(sine, TABLE_RADIUS, "sine")
-    return float(cosine.mid()), float(sine.mid())

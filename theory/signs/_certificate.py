@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from theory.signs._system import Layout, Unknown
-from theory.task import Position, all_strings, grid_positions, relation_named, spell, theory_task
+from theory.task import Position, Relate, all_strings, grid_positions, relation_named, spell, theory_task
 
 
 class RejectedError(ValueError):
@@ -85,7 +85,7 @@ class Witness:
 
 
 def balance(
-    cases: Sequence[Case], relation: str, prefix: Sequence[int], infix: Sequence[int], newline: int | None
+    cases: Sequence[Case], relation: str | Relate, prefix: Sequence[int], infix: Sequence[int], newline: int | None
 ) -> dict[tuple[int, int, tuple[int, ...]], int]:
     """The sum of the inequalities over arbitrary token lists A and B (either may be empty, and hold 0 and 1).
 
@@ -97,13 +97,14 @@ def balance(
     Cost: O(tokens) a case.
     """
     total: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+    relate = relation_named(relation).relate
     for case in cases:
         string = [int(symbol) for symbol in _require_case(case).string]
         tokens = [*prefix, *string, *infix, *string[: case.step - 1]]
         positions = _positions(tokens, newline)
         sign = case.multiplier * (1 if string[case.step - 1] == 0 else -1)
         for token, position in zip(tokens, positions, strict=True):
-            total[tokens[-1], token, relation_named(relation).relate(positions[-1], position)] += sign
+            total[tokens[-1], token, relate(positions[-1], position)] += sign
     return {key: value for key, value in total.items() if value}
 
 
@@ -178,7 +179,7 @@ def _remainder(certificate: Certificate) -> dict[Unknown, int]:
     if layout.a is None or layout.b is None:
         return _remainder_for_all(certificate)
     task = theory_task(layout.a, layout.b)
-    left = balance(certificate.cases, layout.relation, task.prefix, task.infix, task.newline)
+    left = balance(certificate.cases, layout.relate, task.prefix, task.infix, task.newline)
     return {Unknown(task.names[q], task.names[k], related): value for (q, k, related), value in left.items()}
 
 
@@ -212,14 +213,14 @@ def seen_by_steps(layout: Layout, length: int) -> Iterator[tuple[str, int, list[
     """Every step of every string of length 1..length, and the unknowns of the tokens that it sees, token by token."""
     for n in range(1, length + 1):
         if layout.a is not None and layout.b is not None:
-            yield from _seen_in_layout(layout.relation, layout.a, layout.b, n)
+            yield from _seen_in_layout(layout.relate, layout.a, layout.b, n)
             continue
         for string in map(spell, all_strings(n)):
             yield from ((string, step, _seen_for_all(layout, string, step)) for step in range(1, n + 1))
 
 
-def _seen_in_layout(relation: str, a: int, b: int, n: int) -> Iterator[tuple[str, int, list[Unknown]]]:
-    task, relate = theory_task(a, b), relation_named(relation).relate
+def _seen_in_layout(relate: Relate, a: int, b: int, n: int) -> Iterator[tuple[str, int, list[Unknown]]]:
+    task = theory_task(a, b)
     strings = all_strings(n)
     positions = _positions(task.sequences(strings[:1])[0].tolist(), task.newline)  # the data do not move positions
     queries = [task.query_index(n, step) for step in range(1, n + 1)]

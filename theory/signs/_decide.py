@@ -30,7 +30,7 @@ from theory.signs._system import (
     sign_system,
     vote_choices,
 )
-from theory.task import RELATIONS
+from theory.task import RELATIONS, Relate, relation_named
 
 #: Numbers of tokens (a, b) in the default table; (None, None) is all of them at once.
 DEFAULT_LAYOUTS: tuple[tuple[int | None, int | None], ...] = ((1, 1), (1, 2), (2, 2), (2, 3), (None, None))
@@ -90,12 +90,13 @@ class Threshold:
 
 
 def decide(
-    relation: str, a: int | None, b: int | None, length: int, signs: str = "any", *, smallest: bool = True
+    relation: str | Relate, a: int | None, b: int | None, length: int, signs: str = "any", *, smallest: bool = True
 ) -> Decision:
     """Decide whether a one-layer, one-head model copies every binary string of length <= `length`.
 
     Args:
-        relation: what scores may depend on; see `RELATIONS`.
+        relation: what scores may depend on: a name in `RELATIONS`, or any function of the query's and the key's
+            position (row, column, index) whose values are tuples of integers.
         a, b: numbers of tokens of the theory layout, or None and None for all numbers and lists at once (also None and
             a number for `shift`). Then "impossible" holds for every a and b (b >= 1 where a case is a first step), and
             "possible" for `shift` with b left open means that no certificate serves all: a >= 2, b >= max(2, length)
@@ -113,8 +114,11 @@ def decide(
     Cost: linear programmes of the size of the system, 0.2 s at length 6, up to threefold with each length; `smallest`
     adds about a second.
     """
-    choice = require_signs(signs)
-    layout = Layout(relation, a, b)
+    named = relation_named(relation)
+    return _decide(Layout(named.name, a, b, named.relate), length, require_signs(signs), smallest)
+
+
+def _decide(layout: Layout, length: int, choice: Signs, smallest: bool) -> Decision:
     system = _system(layout, require_at_least("length", length, 1))
     certificates: list[Certificate] = []
     search = _Search(system, smallest)
@@ -132,7 +136,7 @@ def decide(
 
 def thresholds(
     max_length: int = 8,
-    relations: Sequence[str] = tuple(RELATIONS),
+    relations: Sequence[str | Relate] = tuple(RELATIONS),
     layouts: Sequence[tuple[int | None, int | None]] = DEFAULT_LAYOUTS,
 ) -> Iterator[Threshold]:
     """The table of thresholds over relations, (a, b) and signs, row by row as it is found.
@@ -146,14 +150,15 @@ def thresholds(
     """
     require_at_least("max_length", max_length, 1)
     for relation, (a, b) in product(relations, layouts):
-        if a is None and relation in RELATIONS and relation not in FOR_ALL:
+        named = relation_named(relation)
+        if a is None and named.name not in FOR_ALL:
             continue
         found: dict[Signs, int] = {}
         order: tuple[Signs, ...] = ("opposite", "equal", "any")
         for signs in order:
             known = max(found.values()) if signs == "any" else 0
-            found[signs] = _largest(Layout(relation, a, b), signs, max_length, known)
-            yield Threshold(relation, a, b, signs, found[signs], max_length)
+            found[signs] = _largest(Layout(named.name, a, b, named.relate), signs, max_length, known)
+            yield Threshold(named.name, a, b, signs, found[signs], max_length)
 
 
 def _largest(layout: Layout, signs: Signs, max_length: int, known: int) -> int:
@@ -161,7 +166,7 @@ def _largest(layout: Layout, signs: Signs, max_length: int, known: int) -> int:
     length = max_length
     while length > known:
         try:
-            decision = decide(layout.relation, layout.a, layout.b, length, signs, smallest=False)
+            decision = _decide(layout, length, signs, smallest=False)
         except InputError as error:
             if error.argument != "length":
                 raise

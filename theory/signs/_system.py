@@ -25,7 +25,7 @@ Label: paper (appendix H has the criterion), the system itself new.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import Literal, NamedTuple, get_args
@@ -35,7 +35,7 @@ from jaxtyping import Int64
 from scipy.sparse import csr_matrix
 
 from theory.numbers import InputError, require_at_least
-from theory.task import Position, Related, relation_named
+from theory.task import RELATIONS, Position, Relate, Related, relation_named
 
 Signs = Literal["any", "opposite", "equal"]
 
@@ -70,6 +70,10 @@ class Step(NamedTuple):
 Row = dict[Unknown, int]
 
 
+def _what_the_name_says(query: Position, key: Position) -> Related:
+    raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Layout:
     """A positional relation and the numbers of tokens before and after the string.
@@ -78,6 +82,7 @@ class Layout:
         relation: name of the relation.
         a: number of tokens before the string, or None for all numbers and lists at once.
         b: number of tokens after it, or None for all (with a None).
+        relate: the relation as a function; by default what the name says.
 
     Raises:
         InputError: unknown relation, a or b < 1 or above 100, or None where the relation or the other number does not
@@ -87,9 +92,15 @@ class Layout:
     relation: str
     a: int | None
     b: int | None
+    relate: Relate = field(default=_what_the_name_says, repr=False)
 
     def __post_init__(self) -> None:
-        relation_named(self.relation)
+        if self.relate is _what_the_name_says:
+            relation = relation_named(self.relation)
+            object.__setattr__(self, "relation", relation.name)
+            object.__setattr__(self, "relate", relation.relate)
+        elif self.relation in RELATIONS and self.relate is not RELATIONS[self.relation].relate:
+            raise InputError("relation", self.relation, "another name: this one is taken")
         for argument, count in (("a", self.a), ("b", self.b)):
             if count is not None and require_at_least(argument, count, 1) > LARGEST_LAYOUT:
                 raise InputError(argument, count, f"at most {LARGEST_LAYOUT}: the vote of each token is decided")
@@ -121,7 +132,7 @@ class Layout:
 
     def _seen(self, step: Step) -> Iterator[Unknown]:
         if self.a is not None and self.b is not None:
-            return _seen_in_layout(self.relation, self.a, self.b, step)
+            return _seen_in_layout(self.relate, self.a, self.b, step)
         return _seen_for_all(self.relation, self.b, step)
 
 
@@ -133,17 +144,16 @@ def _infix(b: int) -> list[str]:
     return ["<n>", *(f"B_{k}" for k in range(2, b + 1))]
 
 
-def _seen_in_layout(relation: str, a: int, b: int, step: Step) -> Iterator[Unknown]:
+def _seen_in_layout(relate: Relate, a: int, b: int, step: Step) -> Iterator[Unknown]:
     tokens = [*_prefix(a), *step.string, *_infix(b), *step.string[: step.step - 1]]
     query = tokens[-1]
-    for token, related in zip(tokens, _relations_seen(relation, a + len(step.string), len(tokens)), strict=True):
+    for token, related in zip(tokens, _relations_seen(relate, a + len(step.string), len(tokens)), strict=True):
         yield Unknown(query, token, related)
 
 
 @lru_cache(maxsize=1024)
-def _relations_seen(relation: str, newline: int, count: int) -> tuple[Related, ...]:
+def _relations_seen(relate: Relate, newline: int, count: int) -> tuple[Related, ...]:
     """The relations of the last of `count` tokens to each of them; they depend on the place of the newline only."""
-    relate = relation_named(relation).relate
     positions = [_position(index, newline) for index in range(count)]
     return tuple(relate(positions[-1], position) for position in positions)
 

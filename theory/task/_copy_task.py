@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Int64
 
-from theory.numbers import InputError, require_around, require_at_least
+from theory.numbers import InputError, require_around, require_at_least, require_one_of
 
 Tokens = Int64[np.ndarray, "*batch length"]
 Strings = Int64[np.ndarray, "count n"]
@@ -177,8 +177,7 @@ def sample_strings(
     require_at_least("seed", seed, 0)
     if not 0 <= flip_probability <= 1:
         raise InputError("flip_probability", flip_probability, "a number from 0 to 1")
-    if distribution not in get_args(Distribution):
-        raise InputError("distribution", distribution, "one of " + ", ".join(get_args(Distribution)))
+    require_one_of("distribution", distribution, get_args(Distribution))
     generator = np.random.default_rng(np.random.SeedSequence([seed, get_args(Distribution).index(distribution)]))
     if distribution == "uniform":
         return generator.integers(0, 2, (count, n), dtype=np.int64)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from theory.numbers import InputError, Label
-
-RelationName = Literal["shift", "nope", "absolute", "grid", "row-and-shift", "bipe", "segatron", "hirope"]
 
 #: (row, column, index) of a token, all from 0.
 Position = tuple[int, int, int]
 
 #: The value of a relation; tuples of different lengths are different values.
 Related = tuple[int, ...]
+
+#: A relation as a function of (position of the query, position of the key).
+Relate = Callable[[Position, Position], Related]
 
 #: Index distances below this are told apart token by token in HiRoPE (L_window; 3 in its figure 2).
 HIROPE_WINDOW = 3
@@ -36,8 +36,8 @@ class Relation:
         meaning: one line for a reader.
     """
 
-    name: RelationName
-    relate: Callable[[Position, Position], Related]
+    name: str
+    relate: Relate
     label: Label
     source: str
     meaning: str
@@ -103,8 +103,37 @@ RELATIONS: dict[str, Relation] = {
 }  # fmt: skip
 
 
-def relation_named(name: str) -> Relation:
-    """The relation of that name. Raises InputError with the valid names otherwise."""
+#: Encodings by which somebody may ask for their relation.
+ENCODED = {"rope": "shift", "alibi": "shift"}
+
+
+#: What one may ask for, for readers.
+RELATION_NAMES = f"{', '.join(RELATIONS)}; {' and '.join(ENCODED)} are shift"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A relation that a caller gave as a function; two of the same function are equal."""
+
+    function: Relate
+
+    def __call__(self, query: Position, key: Position) -> Related:
+        value = self.function(query, key)
+        if not isinstance(value, tuple) or not all(isinstance(part, int) for part in value):
+            raise InputError("relation", repr(value), "a function with tuples of integers as its values")
+        return value
+
+
+def relation_named(name: str | Relate) -> Relation:
+    """The relation of that name, or the one that a function of two positions is, named `custom:` and its own name.
+
+    Raises:
+        InputError: no such name, with the valid ones.
+    """
+    if not isinstance(name, str):
+        own = getattr(name, "__name__", type(name).__name__)
+        return Relation(f"custom:{own}", _Given(name), "new", "given as a function", "what the function says")
+    name = ENCODED.get(name, name)
     if name not in RELATIONS:
-        raise InputError("relation", name, "one of " + ", ".join(RELATIONS))
+        raise InputError("relation", name, f"one of {RELATION_NAMES}")
     return RELATIONS[name]

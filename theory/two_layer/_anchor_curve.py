@@ -25,7 +25,7 @@ from typing import Literal
 from flint import arb
 
 from theory.grid import Amplitude
-from theory.numbers import Frequency, InputError, Turn, ball, require_around, total
+from theory.numbers import Frequency, InputError, ball, require_around, total
 
 #: An interval is not cut further once it is this small a part of the whole; the slope is then called undecided.
 MOST_CUTS = 24
@@ -125,7 +125,7 @@ class Curve:
         """D and its derivatives up to `order` at a position. Cost: one sine and cosine a pair."""
         found = [self.constant, *[arb(0)] * order]
         for frequency, (u, v), beta in zip(self.frequencies, self.coefficients, self.radians, strict=True):
-            cosine, sine = _cos_sin(frequency, x)
+            cosine, sine = frequency.cos_sin(x)
             power, turn = arb(1), (u * cosine + v * sine, v * cosine - u * sine)
             for k in range(order + 1):
                 found[k] += power * turn[0]
@@ -229,23 +229,15 @@ def _curve(frequencies: tuple[Frequency, ...], coefficients: tuple[tuple[arb, ar
 def _step_ahead(frequency: Frequency, amplitude: Amplitude) -> tuple[arb, arb]:
     """K(x+1) - K(x) as coefficients of cos(beta x) and sin(beta x)."""
     even, odd = ball(amplitude[0]), ball(amplitude[1])
-    cosine, sine = _cos_sin(frequency, 1)
+    cosine, sine = frequency.cos_sin(1)
     return even * (cosine - 1) + odd * sine, odd * (cosine - 1) - even * sine
 
 
 def _step_behind(frequency: Frequency, amplitude: Amplitude) -> tuple[arb, arb]:
     """K(x) - K(x-1) as coefficients of cos(beta x) and sin(beta x)."""
     even, odd = ball(amplitude[0]), ball(amplitude[1])
-    cosine, sine = _cos_sin(frequency, 1)
+    cosine, sine = frequency.cos_sin(1)
     return even * (1 - cosine) + odd * sine, odd * (1 - cosine) - even * sine
-
-
-def _cos_sin(frequency: Frequency, x: Fraction | int) -> tuple[arb, arb]:
-    if isinstance(frequency, Turn):
-        sine, cosine = (2 * ball(frequency.value % 1 * x % 1)).sin_cos_pi()
-    else:
-        sine, cosine = (2 * frequency.turns() * ball(x)).sin_cos_pi()
-    return cosine, sine
 
 
 def _size(u: arb, v: arb) -> arb:

@@ -26,7 +26,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.numbers import InputError, ball, integer_floor, require_at_least, working_precision
+from theory.numbers import InputError, ball, integer_floor, last_true, require_at_least, working_precision
 
 PRECISION = 256
 
@@ -50,13 +50,10 @@ def plane_curve_ceiling(scale: Fraction) -> int:
         raise InputError("scale", str(scale), "a rational number > 0")
     with working_precision(PRECISION):
         about = 2 + integer_floor((ball(scale) / (8 * arb(2).log())).sqrt() * arb.pi())
-    low, high = 2, max(4, 2 * about)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if plane_curve_fails(scale, middle) else (middle, high)
-    if not plane_curve_fails(scale, high):
-        raise ArithmeticError(f"no length up to {high} was proved to be out of reach")
-    return high
+    found = 1 + last_true(lambda length: not plane_curve_fails(scale, length), 2, max(4, 2 * about))
+    if not plane_curve_fails(scale, found):
+        raise ArithmeticError(f"no length up to {found} was proved to be out of reach")
+    return found
 
 
 def norm_scale(rho: Fraction) -> Fraction:

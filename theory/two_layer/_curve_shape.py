@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import linprog
 
-from theory.numbers import InputError, require_at_least
+from theory.numbers import InputError, halved, require_at_least
 
 #: The root of 2 sum_{k >= 1} exp(-g k^2) = 1 (just above pi/4, by Poisson's summation formula), rounded up: neighbours
 #: weigh less than the source iff S (angle)^2/2 exceeds it.
@@ -100,14 +100,11 @@ def falling_shape() -> CurveShape:
 def _balanced(amplitude: float, low: float, high: float) -> float:
     """The logarithm of the ratio for which the slopes at both ends are equal, by bisection."""
     start, end = amplitude * np.sin(low), amplitude * np.sin(high)
-    below, above = start, end
-    for _ in range(60):
-        middle = (below + above) / 2
-        if np.cos(low) / np.cosh(start - middle) > np.cos(high) / np.cosh(end - middle):
-            below = middle
-        else:
-            above = middle
-    return float(below)
+
+    def first_steeper(centre: float) -> bool:
+        return bool(np.cos(low) / np.cosh(start - centre) > np.cos(high) / np.cosh(end - centre))
+
+    return halved(first_steeper, float(start), float(end), 60)[0]
 
 
 def _spread(pairs: int) -> Fraction:

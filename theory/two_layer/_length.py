@@ -29,7 +29,16 @@ from fractions import Fraction
 from flint import arb
 
 from theory.grid import LengthBound, SingleFlip
-from theory.numbers import InputError, ball, lower_fraction, require_at_least, total, working_precision
+from theory.numbers import (
+    InputError,
+    ball,
+    furthest,
+    last_true,
+    lower_fraction,
+    require_at_least,
+    total,
+    working_precision,
+)
 from theory.two_layer._anchor_curve import AnchorScores, Curve, curve_is_at_most, least_slope_place, slope_is_at_least
 
 #: Neighbours on each side that are summed one by one.
@@ -333,17 +342,7 @@ def two_layer_length(scores: AnchorScores, near: int, limit: int = LARGEST_LENGT
 
 def _largest_proved(scores: AnchorScores, near: int, limit: int) -> int:
     """The largest length found for which `prove_length` succeeds, to a relative 2^-10; 0 for none."""
-    low, high = 0, None
-    length = min(near, limit)
-    while high is None or (high - low > 1 and (high - low) * 1024 > low):
-        if prove_length(scores, length) is not None:
-            low = length
-        else:
-            high = length
-        if low >= limit:
-            return limit
-        length = min(2 * low, limit) if high is None else (low + high) // 2
-    return low
+    return furthest(lambda length: prove_length(scores, length) is not None, limit, first=near, digits=1025)
 
 
 def _failing_above(scores: AnchorScores, lower: int, limit: int) -> SingleFlip | None:
@@ -371,15 +370,15 @@ def _shortened(judge: StepJudge, flip: SingleFlip, lower: int) -> SingleFlip:
     By bisection, so it is the least where failing goes on once it began.
     """
     from_end = flip.length - flip.step if 2 * flip.step > flip.length else None
-    low, high = lower, flip.length
-    while high - low > 1:
-        middle = (low + high) // 2
-        step = flip.step if from_end is None else middle - from_end
-        if 1 <= step <= middle and judge.wrong(middle, step):
-            high = middle
-        else:
-            low = middle
-    return SingleFlip(high, flip.step if from_end is None else high - from_end)
+
+    def step_of(length: int) -> int:
+        return flip.step if from_end is None else length - from_end
+
+    def not_wrong(length: int) -> bool:
+        return not (1 <= step_of(length) <= length and judge.wrong(length, step_of(length)))
+
+    least = 1 + last_true(not_wrong, lower, flip.length)
+    return SingleFlip(least, step_of(least))
 
 
 def _scan(scores: AnchorScores, proved: int, horizon: int, limit: int) -> LengthBound:

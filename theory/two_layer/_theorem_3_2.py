@@ -24,7 +24,15 @@ from fractions import Fraction
 
 from flint import arb
 
-from theory.numbers import InputError, ball, integer_floor, require_at_least, upper_fraction, working_precision
+from theory.numbers import (
+    InputError,
+    ball,
+    integer_floor,
+    last_true,
+    require_at_least,
+    upper_fraction,
+    working_precision,
+)
 from theory.two_layer._anchor_curve import AnchorScores, Curve, slope_is_at_least
 
 #: The paper's lemma is <h_i, h_j> <= 1 - 1/(LEMMA_FACTOR L0^2).
@@ -127,20 +135,9 @@ def _suspected_pairs(curve: Curve, length: int) -> list[int]:
     found = {int(places[min(range(count + 1), key=lambda k: abs(slopes[k]))])}
     for k in range(count):
         if slopes[k] > 0 >= slopes[k + 1]:
-            found.add(_turning_place(curve, int(places[k]), int(places[k + 1]) + 1))
+            found.add(last_true(lambda x: bool(curve.slope(x) > 0), int(places[k]), int(places[k + 1]) + 1))
     near = {i + shift for i in found for shift in (-2, -1, 0, 1)} | {0, 1, length - 1, length}
     return sorted(i for i in near if 0 <= i <= length)
-
-
-def _turning_place(curve: Curve, low: int, high: int) -> int:
-    """A position where the slope changes its sign, by bisection."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if curve.slope(middle) > 0:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from theory.grid._resonances import _Scan
 from theory.minimisers import HeadWeights, PopulationLoss, population_excess_bounds
 from theory.minimisers._log_programme import LogProgramme, least_log_sum
 from theory.minimisers._loss_bound import undiluted_factor
-from theory.numbers import require_width, wilson_interval
+from theory.numbers import require_width
 
 #: Amplitudes of many pairs with sums known as rationals.
 SERIES: dict[str, Callable[[int], Fraction]] = {
@@ -205,8 +205,6 @@ def test_numbers_that_are_not_finite_prove_nothing(wrong: float) -> None:
         require_width(arb(wrong), Fraction(10**9), "a ball")
     assert undiluted_factor(arb(nan), arb(1), arb(1)) == 0
     assert undiluted_factor(arb(1), arb(1), arb(nan)) == 0
-    with pytest.raises(InputError, match="confidence"):
-        wilson_interval(1, 2, wrong)
     with pytest.raises(InputError, match="flip_probability"):
         sample_strings("repeat-structure", 8, 1, 0, flip_probability=wrong)
     for broken in (

@@ -27,9 +27,12 @@ from theory import (
 )
 from theory.grid import furthest_length
 from theory.numbers import (
+    Frequency,
+    VacuousBallError,
     fixed_point_turns,
     grid_frequencies_document,
     grid_frequencies_from_document,
+    rational_turns,
     working_precision,
 )
 from theory.numbers._frequencies import parse_grid_frequencies
@@ -174,3 +177,46 @@ def test_what_is_no_frequencies_file_is_named_by_its_path(tmp_path: Path) -> Non
         file.write_text(text)
         with pytest.raises(InputError, match=r"must be a file with"):
             read_grid_frequencies(file)
+
+
+KINDS = (Turn(Fraction(3, 7)), Turn(Fraction(1, 2**1000 + 1)), Radian(Fraction(22, 7)), Radian(Fraction(0)),
+         Radian(Fraction(10**30, 3)), BasePower(Fraction(10_000), Fraction(-3, 8)))  # fmt: skip
+
+
+@pytest.mark.parametrize("frequency", KINDS, ids=repr)
+@pytest.mark.parametrize("distance", [0, 1, -5, 12_345, 10**45 + 1, -(10**45), Fraction(5, 3)])
+def test_cosine_and_sine_at_any_distance(frequency: Frequency, distance: int | Fraction) -> None:
+    with mpmath.workprec(1200), working_precision(96):
+        match frequency:
+            case Turn(value):
+                turns = mpmath.mpf(value.numerator) / value.denominator
+            case Radian(value):
+                turns = mpmath.mpf(value.numerator) / value.denominator / (2 * mpmath.pi)
+            case BasePower(base, exponent):
+                power = mpmath.mpf(exponent.numerator) / exponent.denominator
+                turns = mpmath.mpf(base.numerator) ** power / (2 * mpmath.pi)
+        # A frequency counts modulo one turn per position, which shows where positions are not whole.
+        angle = (turns - mpmath.floor(turns)) * distance.numerator / distance.denominator
+        true = mpmath.cospi(2 * angle), mpmath.sinpi(2 * angle)
+        for part, told in zip(frequency.cos_sin(distance), true, strict=True):
+            assert part.rad() <= arb(2) ** -90
+            assert abs(part - arb(mpmath.nstr(told, 60))) <= arb(2) ** -90
+
+
+def test_whole_turns_are_exact_and_a_wide_ball_is_refused() -> None:
+    for cosine, sine in (Turn(Fraction(3, 7)).cos_sin(7 * 10**60), Radian(Fraction(0)).cos_sin(9)):
+        assert cosine == 1 and sine == 0
+    assert all(frequency.whole_turns(0) for frequency in KINDS)
+    assert [frequency.whole_turns(7) for frequency in KINDS] == [True, False, False, True, False, False]
+    assert rational_turns(KINDS) == [Fraction(3, 7), Fraction(1, 2**1000 + 1), 0]
+    with working_precision(64), pytest.raises(VacuousBallError):
+        KINDS[-1].cos_sin(1, Fraction(1, 2**80))
+
+
+@pytest.mark.parametrize("frequency", KINDS, ids=repr)
+def test_float_cosines_do_not_depend_on_the_precision_in_force(frequency: Frequency) -> None:
+    with working_precision(30):
+        coarse = frequency.float_cos_sin(10**6)
+    with working_precision(500):
+        fine = frequency.cos_sin(10**6)
+    assert coarse == tuple(float(part.mid()) for part in fine)

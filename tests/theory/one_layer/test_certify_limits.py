@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from copycert.command._main import main
 from engine import RunDirectory, preset_run, train
 from proofs_check.certify import one_layer_model
 from proofs_check.verify import verify_file
+from tests._commands import answered
 from tests._rounding import margin_error
 from tests.models.small import brute_force, copying_sample
 from theory import certify_strings
@@ -38,18 +38,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    output = capsys.readouterr()
-    return int(exit_.value.code or 0), output.out, output.err
-
-
 @pytest.mark.parametrize("criterion", ["argmax", "half"])
 def test_the_limit_is_found_under_both_criteria(criterion: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proved up to a length and refuted, with a replayed string, at a longer one; the next one if it is exact."""
     arguments = ("certify", str(run), "--max-length", "3", "--find-limit", "--cap", "4000", "--json")
-    code, out, _ = command(*arguments, "--criterion", criterion, capsys=capsys)
+    code, out, _ = answered(capsys, *arguments, "--criterion", criterion)
     document = json.loads(out)
     assert code == 0
     assert document["status"] == "PROVED"
@@ -60,10 +53,8 @@ def test_the_limit_is_found_under_both_criteria(criterion: str, run: Path, capsy
     assert shown["length"] == fails
     assert shown["replay"]["wrong"] is True
     for length, status in ((proved, "PROVED"), (fails, "REFUTED")):
-        _, out, _ = command(
-            "certify", str(run), "--max-length", str(length), "--criterion", criterion, "--json",
-            capsys=capsys,
-        )  # fmt: skip
+        arguments = ("certify", str(run), "--max-length", str(length), "--criterion", criterion, "--json")
+        _, out, _ = answered(capsys, *arguments)
         assert json.loads(out)["status"] == status
 
 
@@ -72,15 +63,15 @@ def test_two_heads_have_a_limit_or_a_bracket(tmp_path: Path, capsys: pytest.Capt
     path = tmp_path / "run"
     train(preset_run("provable-1layer", "rope2d", 0, heads=2, steps=60, max_length=12), RunDirectory(path))
     arguments = ("certify", str(path), "--max-length", "3", "--find-limit", "--cap", "1000", "--json")
-    code, out, _ = command(*arguments, capsys=capsys)
+    code, out, _ = answered(capsys, *arguments)
     document = json.loads(out)
     assert code == 0
     assert document["status"] == "PROVED"
     proved, fails = document["limit_proved_to"], document["limit_fails_at"]
     assert 3 <= proved < fails
     assert document["limit_counterexample"]["replay"]["wrong"] is True
-    command("certify", str(path), "--max-length", str(proved), "--out", str(tmp_path / "out"), capsys=capsys)
+    answered(capsys, "certify", str(path), "--max-length", str(proved), "--out", str(tmp_path / "out"))
     assert verify_file(tmp_path / "out" / "run-copies.json").accepted
-    code, _, err = command("certify", str(path), "--max-length", "3", "--criterion", "half", capsys=capsys)
+    code, _, err = answered(capsys, "certify", str(path), "--max-length", "3", "--criterion", "half")
     assert code == 2
     assert "several heads" in err

@@ -1,20 +1,25 @@
 """Sign systems: rows against token sequences, decisions against brute force, certificates against any A, B."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from copycert.command._main import cli
+from proofs_check.claims import decision_certificate
 from theory import InputError, decide, theory_task, thresholds
 from theory.signs import Case, Certificate, Layout, Unknown, Witness, check_certificate, sign_system
 from theory.signs._certificate import RejectedError, balance, check_witness
 from theory.signs._system import Step, steps_up_to
-from theory.task import RELATIONS, grid_positions
+from theory.task import ENCODED, RELATIONS, Position, Related, grid_positions
 from theory.task._relations import HIROPE_WINDOW
 
 #: Impossibilities written down, not computed; (string, step), multipliers 1.
@@ -355,8 +360,8 @@ def test_relations_are_functions_of_rows_columns_and_indices() -> None:
     ("arguments", "message"),
     [
         (
-            ("rope", 2, 2, 4),
-            "relation = rope: must be one of shift, nope, absolute, grid, row-and-shift, bipe, segatron, hirope",
+            ("rotary", 2, 2, 4),
+            "relation = rotary: must be one of shift, nope, absolute, grid, row-and-shift, bipe, segatron, hirope",
         ),
         (("shift", 2, 2, 4, "mixed"), "signs = mixed: must be one of any, opposite, equal"),
         (("shift", 0, 2, 4), "a = 0: must be an integer >= 1"),
@@ -382,5 +387,51 @@ def test_bad_input(arguments: tuple, message: str) -> None:
 
 
 def test_thresholds_refuse_an_unknown_relation() -> None:
-    with pytest.raises(InputError, match="relation = rope"):
-        list(thresholds(3, ["rope"]))
+    with pytest.raises(InputError, match="relation = rotary"):
+        list(thresholds(3, ["rotary"]))
+
+
+def distance(query: Position, key: Position) -> Related:
+    return (query[2] - key[2],)
+
+
+@pytest.mark.parametrize("length", [4, 6])
+def test_a_function_is_decided_as_the_relation_that_it_is(length: int) -> None:
+    named, given = decide("shift", 2, 3, length), decide(distance, 2, 3, length)
+    assert (given.possible, given.rows) == (named.possible, named.rows)
+    assert [c.cases for c in given.certificates] == [c.cases for c in named.certificates]
+    assert given.layout.relation == "custom:distance" and given.layout != named.layout
+    assert [row.largest for row in thresholds(5, [distance], [(2, 2), (None, None)])] == [4, 5, 5]
+
+
+def test_functions_of_one_name_are_told_apart_and_bad_values_refused() -> None:
+    def relation(query: Position, key: Position) -> Related:
+        return ()
+
+    nothing = relation
+
+    def relation(query: Position, key: Position) -> Related:
+        return query[2] - key[2], key[1]
+
+    assert [decide(function, 2, 2, 3).possible for function in (nothing, relation)] == [False, True]
+    with pytest.raises(InputError, match="tuples of integers"):
+        decide(lambda query, key: "near", 2, 2, 3)
+    with pytest.raises(InputError, match="another name"):
+        Layout("shift", 2, 2, nothing)
+    with pytest.raises(InputError, match="a = all"):
+        decide(nothing, None, None, 3)
+
+
+def test_the_checker_knows_no_function(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="custom:distance: must be for a certificate one that the checker knows"):
+        decision_certificate(tmp_path, "decision.json", decide(distance, 2, 3, 2))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("encoding", list(ENCODED))
+def test_encodings_are_their_relation(encoding: str) -> None:
+    assert decide(encoding, 2, 3, 4).layout == Layout("shift", 2, 3)
+    command = ["decide", "--relation", encoding, "--a", "2", "--b", "3", "--length", "2"]
+    told = CliRunner().invoke(cli, command).output
+    assert f"{encoding} is a shift relation" in told and "(shift, a = 2" in told
+    assert json.loads(CliRunner().invoke(cli, [*command, "--json"]).output)["relation"] == "shift"
