@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from copycert.command import _check as command
-from copycert.command._claims_table import WIDTH, cut, shortened, table
 from copycert.command._main import cli, main
+from copycert.command.check._table import WIDTH, cut, shortened, table
 from proofs_check.claims import Claim, claim_list
 
 QUICK = ("check", "--rho", "20000", "--only", "3.1/b-1", "4.1/ceiling")

@@ -120,7 +120,7 @@ def test_decisions_are_checked_and_kept(tmp_path: Path) -> None:
 
 
 def test_a_relation_of_ones_own_is_decided(tmp_path: Path) -> None:
-    """Rows and columns as a grid sees them: the same answer, and no certificate, since the checker knows no such one."""
+    """Rows and columns as a grid sees them: the same answer, and no certificate, as the checker knows none."""
 
     def rows_and_columns(query: tuple[int, int, int], key: tuple[int, int, int]) -> tuple[int, ...]:
         return query[0] - key[0], query[1] - key[1]

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from copycert.command._claims_table import STYLES, table
 from copycert.command._options import COUNT, NOTHING_KEPT, Rational, json_option, keeping, print_json, progress
+from copycert.command.check._table import STYLES, table
 from proofs_check.claims import CheckParameters, Claim, claim_list, exit_code, reported_parameters, run_report
 from theory import InputError
 
