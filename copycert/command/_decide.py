@@ -1,15 +1,18 @@
-"""`copycert decide`: can any one-layer, one-head model copy all strings up to a length?"""
+"""`copycert decide` and `copycert thresholds`: can any one-layer, one-head model copy all strings up to a length?"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from copycert._decide import decide, decision_document, decision_file
-from copycert.command._options import COUNT, Choice, json_option, print_json
-from theory import Decision
-from theory.signs import Signs
+from copycert.command._options import COUNT, Choice, json_option, print_json, progress
+from theory import Decision, thresholds
+from theory.signs import Signs, Threshold
 from theory.task import RELATION_NAMES
 
 
@@ -71,3 +74,36 @@ def _print_cases(decision: Decision) -> None:
     )
     if len(decision.certificates) > 1:
         click.echo(f"{len(decision.certificates) - 1} more such lists cover the other signs of the votes.")
+
+
+@click.command("thresholds")
+@click.option("--max-length", type=COUNT, default=8, show_default=True, help="Longest strings looked at.")
+@json_option
+@click.pass_context
+def thresholds_command(ctx: click.Context, max_length: int, as_json: bool) -> None:
+    """The largest length that one layer can copy, for every positional relation, some (a, b) and signs of the votes."""
+    rows = []
+    with progress("rows", 0) as tick:
+        for row in thresholds(max_length):
+            rows.append(row)
+            tick()
+    if as_json:
+        print_json({"rows": [asdict(row) for row in rows]})
+    else:
+        _print_thresholds(rows)
+    ctx.exit(0)
+
+
+def _print_thresholds(rows: list[Threshold]) -> None:
+    table = Table(box=None)
+    for column in ("relation", "a", "b", "signs", "largest length"):
+        table.add_column(column)
+    for row in rows:
+        reached = f">= {row.largest}" if row.largest == row.searched_to else str(row.largest)
+        table.add_row(row.relation, _all_or(row.a), _all_or(row.b), row.signs, reached)
+    Console().print(table)
+    click.echo("Label: new. Method: exact. One layer, one head, two outputs, linear read-out.")
+
+
+def _all_or(number: int | None) -> str:
+    return "all" if number is None else str(number)
