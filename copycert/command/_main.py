@@ -40,7 +40,7 @@ COMMANDS = {
     "minimize": ("_minimize", "minimize_command", "Theorem 4.2's minimisers, searched, and bounded from below."),
     "plot": ("_plot", "plot", "Figures."),
     "thresholds": (
-        "_thresholds",
+        "_decide",
         "thresholds_command",
         "The largest length that one layer copies, by relation.",
     ),
