@@ -32,7 +32,7 @@ COMMANDS = {
         "certify_command",
         "Prove that a one-layer model copies every string, or show one it does not.",
     ),
-    "check": ("_check", "check_command", "Decide every claim for norm budgets, with certificates."),
+    "check": ("check", "check_command", "Decide every claim for norm budgets, with certificates."),
     "compare": ("_compare", "compare_command", "Train encodings with several seeds and compare how far they copy."),
     "decide": ("_decide", "decide_command", "Can any one-layer model copy all strings up to a length?"),
     "evaluate": ("_evaluate", "evaluate_command", "How many strings of each length a run copies exactly."),
