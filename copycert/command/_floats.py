@@ -99,7 +99,10 @@ def _print_table(reaches: list[FloatReach], practical: dict[str, Trial]) -> None
             "" if wrong is None else f"{wrong.wrong} of {wrong.steps}",
         )
     Console().print(table)
-    click.echo("Label: new. Method: sampled, on strings that put the neighbours of a step on the wrong side.")
+    click.echo(
+        "Label: new. Method: sampled, on strings that put the neighbours of a step on the wrong side. What is measured "
+        "is of this machine: the order of sums, and so the last bits, differ between processors and thread counts."
+    )
     click.echo(
         "Theorem 3.2 asks for rho > 10^4. Its scores, of size rho^4/10^4, differ by 1.39 ln^2 rho between neighbours: "
         "a format with too few bits cannot tell them apart."

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,16 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON object on stdout, with its provenance."""
-    click.echo(json.dumps(said_of_itself(document)))
+    click.echo(json.dumps(without_nan(said_of_itself(document)), allow_nan=False))
+
+
+def without_nan(value: Any) -> Any:
+    """The same with null for what JSON has no number for, as the loss of a run that diverged."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def said_of_itself(document: dict[str, Any]) -> dict[str, Any]:

@@ -254,6 +254,14 @@ def test_what_is_no_count_is_one_line(text: str) -> None:
         assert "1_000" in str(raised.value)
 
 
+def test_json_has_no_nan() -> None:
+    """A run that diverged has a loss of nan, which is no JSON."""
+    from copycert.command._options import without_nan
+
+    document = {"loss": float("nan"), "more": [1, 2.5, float("inf"), {"x": -float("inf")}], "text": "NaN"}
+    assert without_nan(document) == {"loss": None, "more": [1, 2.5, None, {"x": None}], "text": "NaN"}
+
+
 def test_choices_forgive_case_and_hyphens(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["decide", "--relation", "shift", "--a", "2", "--b", "3", "--length", "3", "--signs", "OPPOSITE"])
