@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from copycert.command import _check as command
 from copycert.command._main import cli, main
+from copycert.command.check import _command as command
 from copycert.command.check._table import WIDTH, cut, shortened, table
 from proofs_check.claims import Claim, claim_list
 

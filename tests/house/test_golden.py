@@ -320,8 +320,8 @@ def spoken_of(text: str, code: list[str]) -> set[str]:
     names |= set(re.findall(rf"\b((?:{'|'.join(PACKAGES)})(?:\.[A-Za-z]\w*)+)", text))
     for bare in set(re.findall(r"`([A-Za-z]\w*)(?:\([^`]*\))?`", text)):
         for package in map(import_module, PACKAGES):
-            # A submodule is there only once something has imported it.
-            if not isinstance(vars(package).get(bare, package), ModuleType):
+            # Asked for, since a face loads its names on demand; a submodule is there only once imported.
+            if not isinstance(getattr(package, bare, package), ModuleType):
                 names.add(f"{package.__name__}.{bare}")
     return names
 

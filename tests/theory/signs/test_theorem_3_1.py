@@ -179,6 +179,7 @@ def test_the_search_is_seeded_and_may_fail() -> None:
     first, second = (search_heads(1, 2, 3, seeds=range(2), iterations=600) for _ in range(2))
     assert first is not None and first == second
     assert search_heads(2, 2, 6, heads=1, seeds=range(2), iterations=200) is None
+    assert search_heads(1, 2, 3, relation="rope", seeds=range(2), iterations=600) == first  # rope is shift
 
 
 def test_an_unknown_relation_has_score_zero() -> None:
@@ -200,7 +201,7 @@ def test_an_unknown_relation_has_score_zero() -> None:
         (lambda: build_shift_copier(2, 2, 4, "both"), "signs = both: must be one of any, opposite, equal"),
         (lambda: search_heads(2, 2, 3, 0), "heads = 0: must be an integer >= 1"),
         (lambda: search_heads(2, 2, 3, seeds=range(0)), "seeds = .*at least one"),
-        (lambda: search_heads(2, 2, 3, relation="rope"), "relation = rope: must be one of"),
+        (lambda: search_heads(2, 2, 3, relation="ropes"), "relation = ropes: must be one of"),
         (lambda: TableModel(Layout("shift", None, None), ()).module(), "a = all: "),
     ],
 )
