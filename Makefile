@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: check test types lint bench acceptance coq clean
+.PHONY: check quick test test-all types lint bench acceptance coq clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "copycert needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11")'
@@ -16,8 +17,14 @@ $(STAMP): pyproject.toml constraints.txt
 check: $(STAMP)
 	$(BIN)/copycert check --rho 20000
 
+quick: $(STAMP)
+	$(PYTEST) -m "not slow and not deep"
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST) -m "not deep"
+
+test-all: test
+	$(PYTEST) -m deep
 
 types: $(STAMP)
 	$(BIN)/python -m mypy

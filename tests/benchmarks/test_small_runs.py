@@ -27,6 +27,8 @@ from engine import preset_run
 from proofs_check.certify import Subject
 from tests.models.small import copying_sample
 
+pytestmark = pytest.mark.slow
+
 Main = Callable[[list[str]], int | None]
 
 

@@ -162,6 +162,7 @@ def test_models_that_nearly_copy_agree_with_all_strings(seed: int) -> None:
     assert_equal_to_brute_force(copying_sample(seed, noise=(0.0, 0.01, 0.1)[seed % 3]), 6)
 
 
+@pytest.mark.deep
 def test_hundreds_of_models_agree_with_all_strings(tmp_path: Path) -> None:
     """The campaign in small, in a process of its own."""
     command = [
@@ -183,6 +184,7 @@ def test_hundreds_of_models_agree_with_all_strings(tmp_path: Path) -> None:
     assert counts["undecided"] <= 2
 
 
+@pytest.mark.slow
 def test_margins_far_below_float64_are_decided_in_balls() -> None:
     """On the way from a model that copies to its negated queries the verdict changes at some place."""
     good = next(
@@ -215,6 +217,7 @@ def test_a_trained_model_agrees_with_all_strings() -> None:
     assert found.proved_to >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", range(6))
 @pytest.mark.parametrize(("a", "b"), [(2, 3), (1, 2), (3, 5)])
 def test_the_built_copiers_exact_length_is_found_again(draw: int, a: int, b: int) -> None:
@@ -405,6 +408,7 @@ def test_half_counts_the_final_norm_in() -> None:
     assert proved
 
 
+@pytest.mark.slow
 def test_several_heads_agree_with_all_strings() -> None:
     remarks = set()
     for seed in range(24):
@@ -449,6 +453,7 @@ def test_a_budget_of_nodes_ends_undecided() -> None:
 # Counterexamples in the torch model, and bad input.
 
 
+@pytest.mark.slow
 def test_counterexamples_are_wrong_in_the_torch_model() -> None:
     ran, skipped = 0, 0
     for seed in range(40):
@@ -521,6 +526,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return result
 
 
+@pytest.mark.slow
 def test_the_command_proves_a_run_and_the_checker_agrees(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,6 +80,7 @@ def lost(score: float, count: int) -> Fraction:
     return total / (Fraction(weight) * count) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [300, 1500, 2000])
 def test_a_repeated_token_is_counted_as_often_as_it_stands_there(count: int) -> None:
     """N between -250 and 250 units of roundoff, where the float sum of the repeated token's weights loses most."""
@@ -130,6 +131,7 @@ def test_a_verdict_does_not_depend_on_the_scale(exponent: int, score: float) -> 
     assert (found.margin > 0) is (ratio > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("exponent", [-500, 0, 480])
 def test_half_and_heads_do_not_depend_on_the_scale_of_votes(heads: int, exponent: int) -> None:

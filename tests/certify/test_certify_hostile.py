@@ -55,6 +55,7 @@ def example(status: str) -> tuple[Hostile, Answer, list[Judged]]:
     raise AssertionError(f"no {status} among 200 models")
 
 
+@pytest.mark.slow
 def test_no_verdict_or_margin_is_untrue() -> None:
     wrong = {
         line["number"]: fault
@@ -81,6 +82,7 @@ def test_all_kinds_of_truth_and_verdict_occur() -> None:
     assert found["truth"].get("untold", 0) <= 1
 
 
+@pytest.mark.slow
 def test_the_truth_is_that_of_the_definition_and_of_torch() -> None:
     told = 0
     for number in range(400, 480):

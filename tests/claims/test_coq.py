@@ -89,6 +89,7 @@ def test_other_cases_than_the_certificates_are_not_called_kernel_checked(
         run_kernel(copy)
 
 
+@pytest.mark.slow
 @coq
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
@@ -103,6 +104,7 @@ def test_edited_proofs_are_refused(tmp_path: Path, file: str, old: str, new: str
         run_kernel(edited_copy(tmp_path, file, old, new))
 
 
+@pytest.mark.slow
 def test_claims_are_labelled_kernel_only_in_a_run_that_ran_coq(tmp_path: Path) -> None:
     for kernel, method in (("The Coq Proof Assistant, version 8.16.1", "kernel"), (None, "exact")):
         claims = [task() for task in shift_claims(tmp_path, kernel)]

@@ -94,6 +94,7 @@ def test_the_check_notices_what_is_left_out(tmp_path: Path, file: str, old: str,
     assert status == 1 and message in output
 
 
+@pytest.mark.slow
 @needs_coq
 def test_a_false_constant_is_refused(tmp_path: Path) -> None:
     """At t = 3/4 the neighbours weigh 1.06: false; at the t = 5/6 of the file 0.95: proved."""

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from collections.abc import Iterator
 from fractions import Fraction
 from hashlib import sha256
@@ -12,11 +13,10 @@ import pytest
 
 from constructions import build_grid_copier
 from copycert.command._main import main
-from proofs_check.claims import CheckParameters
-from proofs_check.claims._check import run_check
 from proofs_check.verify import verify_file
 from proofs_check.verify._verdict import _CHECKS
 from proofs_check.verify.reading import _work
+from tests._commands import Report
 from theory import draw_grid_frequencies
 
 Document = dict[str, Any]
@@ -52,11 +52,11 @@ GENUINE = {
 
 
 @pytest.fixture(scope="module")
-def genuine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def genuine(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with certificates of every kind."""
-    out = tmp_path_factory.mktemp("genuine")
-    run_check(CheckParameters((Fraction(14401),), draws=1), out)
-    folder = out / "certificates"
+    folder = tmp_path_factory.mktemp("genuine")
+    for file in report.certificates("14401"):
+        shutil.copy(file, folder)
     copier = build_grid_copier(6, 8, 2, 3, draw_grid_frequencies(8, 0, 0))
     digest = copier.save(folder / "copier.safetensors")
     for longest in ("20", "40"):
@@ -146,6 +146,7 @@ def test_the_table_names_every_kind() -> None:
     assert set(GENUINE) == set(_CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(_CHECKS))
 def test_every_edit_of_the_inputs_or_the_claim_is_another_statement_or_rejected(genuine: Path, kind: str) -> None:
     for path in of_kind(genuine, kind):
@@ -203,6 +204,7 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(value[index], (*here, index))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(_CHECKS))
 def test_garbage_in_any_place_is_no_accident(genuine: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Genuine certificates take a hundredth of the limit; garbage may take all of it.

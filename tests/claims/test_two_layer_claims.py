@@ -30,6 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Claim]]
         return out, [task() for task in tasks]
 
 
+@pytest.mark.slow
 def test_every_claim_is_decided_as_expected(report: tuple[Path, list[Claim]]) -> None:
     _, claims = report
     assert [claim.id for claim in claims if claim.status != claim.expected] == []

@@ -11,34 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from copycert.command._main import cli
 from proofs_check.claims import Claim, exit_code
 from proofs_check.claims._theorem_4_1 import power_of_ten
 from proofs_check.documents import json_ready
+from tests._commands import Report, answered, told
 
 COMMAND = [sys.executable, "-m", "copycert"]
 
-
-def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, **options)
+#: A report of one claim, of two budgets.
+SMALL = ("check", "--rho", "20000", "40000", "--draws", "2", "--only", "4.1/draws/three-tokens", "3.1/b-1")
 
 
 def run_json(*arguments: str) -> tuple[dict[str, Any], int]:
-    done = run(*arguments, "--json")
-    return json.loads(done.stdout), done.returncode
+    done = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
+    return json.loads(done.stdout), done.exit_code
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], int]:
-    out = tmp_path_factory.mktemp("check")
-    document, code = run_json("check", "--rho", "20000", "40000", "--draws", "2", "--out", str(out))
-    return out, document, code
-
-
-def test_check_decides_every_claim_as_expected(report: tuple[Path, dict[str, Any], int]) -> None:
-    out, document, code = report
-    assert code == 0
-    assert document["rho"] == [20000, 40000]
+def test_check_decides_every_claim_as_expected(report: Report) -> None:
+    out, document = report.out, report.document
+    assert report.exit_code == 0
+    assert document["rho"] == [14401, 20000]
     fields = {
         "id",
         "theorem",
@@ -65,18 +60,18 @@ def test_check_decides_every_claim_as_expected(report: tuple[Path, dict[str, Any
     assert json.loads((out / "check.json").read_text()) == document
 
 
-def test_a_claim_is_named_by_its_id_and_its_norm_budget(report: tuple[Path, dict[str, Any], int]) -> None:
-    claims = report[1]["claims"]
+def test_a_claim_is_named_by_its_id_and_its_norm_budget(report: Report) -> None:
+    claims = report.document["claims"]
     assert len({(claim["id"], claim["rho"]) for claim in claims}) == len(claims) == 17 + 2 * 18
-    by_budget = [{claim["id"] for claim in claims if claim["rho"] == rho} for rho in (None, "20000", "40000")]
+    by_budget = [{claim["id"] for claim in claims if claim["rho"] == rho} for rho in (None, "14401", "20000")]
     assert by_budget[1] == by_budget[2] and not by_budget[0] & by_budget[1]
     assert {claim["theorem"] for claim in claims if claim["rho"] is None} == {"3.1", "3.2", "4.1", "4.2"}
     assert all(claim["figures"].get("rho", claim["rho"]) == claim["rho"] for claim in claims if claim["rho"])
     assert not any("rho=" in claim["id"] for claim in claims)
 
 
-def test_every_draw_covers_the_papers_length_and_more(report: tuple[Path, dict[str, Any], int]) -> None:
-    out, document, _ = report
+def test_every_draw_covers_the_papers_length_and_more(report: Report) -> None:
+    out, document = report.out, report.document
     draws = [
         (claim, draw) for claim in document["claims"] if "/draws/" in claim["id"] for draw in claim["figures"]["draws"]
     ]
@@ -88,29 +83,33 @@ def test_every_draw_covers_the_papers_length_and_more(report: tuple[Path, dict[s
         ).is_file()
 
 
-def test_verify_accepts_every_certificate_of_the_report(report: tuple[Path, dict[str, Any], int]) -> None:
-    files = sorted(str(path) for path in (report[0] / "certificates").glob("*.json"))
+@pytest.mark.slow
+def test_verify_accepts_every_certificate_of_the_report(report: Report) -> None:
+    files = sorted(str(path) for path in (report.out / "certificates").glob("*.json"))
     document, code = run_json("verify", *files)
     assert code == 0
     assert [entry["file"] for entry in document["files"]] == files
     assert all(entry["accepted"] and entry["statement"] and entry["reason"] is None for entry in document["files"])
 
 
-def test_a_second_run_uses_accepted_certificates_again(report: tuple[Path, dict[str, Any], int]) -> None:
-    out, document, _ = report
-    separation = sorted((out / "certificates").glob("*separation.json"))
+@pytest.mark.slow
+def test_a_second_run_uses_accepted_certificates_again(tmp_path: Path) -> None:
+    document, _ = run_json(*SMALL, "--out", str(tmp_path))
+    separation = sorted((tmp_path / "certificates").glob("*separation.json"))
     before = {path: path.stat().st_mtime_ns for path in separation}
+    assert len(before) > 1
     damaged = separation[0]
     damaged.write_text(damaged.read_text().replace('"bits": ', '"bits": 1'))
-    again, code = run_json("check", "--rho", "20000", "40000", "--draws", "2", "--out", str(out))
+    again, code = run_json(*SMALL, "--out", str(tmp_path))
     assert code == 0
     assert {path for path in separation if path.stat().st_mtime_ns != before[path]} == {damaged}
     strip = lambda claims: [{**claim, "seconds": 0} for claim in claims]  # noqa: E731
     assert strip(again["claims"]) == strip(document["claims"])
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
-    arguments = ["check", "--rho", "20000", "--draws", "6", "--out", str(tmp_path)]
+    arguments = ["check", "--rho", "20000", "--draws", "6", "--only", "4.1/draws", "--out", str(tmp_path)]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list((tmp_path / "certificates").glob("*separation.json")) and time.monotonic() < deadline:
@@ -120,16 +119,17 @@ def test_an_interrupted_run_leaves_whole_files_and_goes_on(tmp_path: Path) -> No
     assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
     assert not list((tmp_path / "certificates").glob(".*"))
     assert not (tmp_path / "check.json").exists()
-    done = run(*arguments, "--json")
-    assert done.returncode == 0 and len(json.loads(done.stdout)["claims"]) == 35
+    document, code = run_json(*arguments)
+    assert code == 0 and len(document["claims"]) == 2
 
 
 def test_small_budgets_beyond_the_theorem_are_decided_by_scan(tmp_path: Path) -> None:
     document, code = run_json(
-        "check", "--rho", "2", "--d", "4", "--beyond-theorem", "--draws", "3", "--out", str(tmp_path)
-    )
+        "check", "--rho", "2", "--d", "4", "--beyond-theorem", "--draws", "3", "--out", str(tmp_path),
+        "--only", "4.1/draws/three-tokens",
+    )  # fmt: skip
     assert code == 0
-    draws = next(claim for claim in document["claims"] if claim["id"] == "4.1/draws/three-tokens")
+    (draws,) = document["claims"]
     assert draws["figures"]["beyond_theorem"] and draws["expected"] is None and "beyond" in draws["statement"]
     assert {draw["status"] for draw in draws["figures"]["draws"]} == {"PROVED"}
 
@@ -137,9 +137,10 @@ def test_small_budgets_beyond_the_theorem_are_decided_by_scan(tmp_path: Path) ->
 def test_a_draw_that_fails_is_refuted_with_a_replayed_witness(tmp_path: Path) -> None:
     # At rho = 2, d = 24 the scale is tiny and the theorem's length 4 is out of reach.
     document, code = run_json(
-        "check", "--rho", "2", "--d", "24", "--beyond-theorem", "--draws", "2", "--out", str(tmp_path)
-    )
-    draws = next(claim for claim in document["claims"] if claim["id"] == "4.1/draws/all-tokens")
+        "check", "--rho", "2", "--d", "24", "--beyond-theorem", "--draws", "2", "--out", str(tmp_path),
+        "--only", "4.1/draws/all-tokens",
+    )  # fmt: skip
+    (draws,) = document["claims"]
     assert draws["status"] == "REFUTED" and code == 0
     for draw in draws["figures"]["draws"]:
         assert draw["replay"] == {"ran": True, "torch_model_wrong": True, "reason": ""}
@@ -232,26 +233,41 @@ def test_near_tie_is_undecided_with_exit_code_3(tmp_path: Path) -> None:
         ("verify", "Missing argument"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(arguments: str, message: str, tmp_path: Path) -> None:
-    done = run(*arguments.split(), cwd=tmp_path)
-    assert done.returncode == 2, done
-    assert message in done.stderr
-    assert done.stdout == "" and done.stderr.count("\n") == 1
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in told(capsys, *arguments.split())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_out_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("verify", "missing.json"), ("check", "--rho", "20000", "100")])
+def test_a_process_ends_as_the_function_does(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == answered(capsys, *arguments)
+    assert done.returncode == 2
+
+
+def test_an_out_that_is_no_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    done = run("check", "--rho", "20000", "--out", str(file))
-    assert done.returncode == 2 and "--out" in done.stderr and "must be a directory" in done.stderr
+    line = told(capsys, "check", "--rho", "20000", "--out", str(file))
+    assert "--out" in line and "must be a directory" in line
     assert file.read_text() == "mine"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_an_out_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_an_out_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tmp_path.chmod(0o500)
-    assert run("check", "--rho", "20000", "--out", str(tmp_path / "deeper")).returncode == 2
+    assert str(tmp_path) in told(capsys, "check", "--rho", "20000", "--out", str(tmp_path / "deeper"))
 
 
 def claim_of(status: str, expected: str | None, method: str = "ball") -> Claim:

@@ -40,6 +40,7 @@ def test_starting_loads_nothing_heavy(arguments: list[str]) -> None:
     assert not loaded("from copycert.command import main; main(sys.argv[1:])", *arguments)
 
 
+@pytest.mark.slow
 def test_importing_the_front_loads_nothing_heavy_and_a_model_does() -> None:
     assert not loaded("import copycert; dir(copycert)")
     assert "torch" in loaded("from copycert import certify")
@@ -139,6 +140,7 @@ def same(left: Transformer, right: Transformer) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
     """Encodings of all kinds, several heads, norms and layouts: the same numbers, prompt and verdict."""
     for seed in range(40):

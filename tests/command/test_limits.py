@@ -159,6 +159,7 @@ def test_branching_on_votes_ends_as_undecided(monkeypatch: pytest.MonkeyPatch) -
         decide_module.decide("grid", 2, 3, 4)
 
 
+@pytest.mark.slow
 def test_as_many_tokens_as_allowed_are_decided() -> None:
     decision = decide_module.decide("shift", 100, 100, 4, smallest=False)
     assert decision.witness is not None

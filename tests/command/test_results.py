@@ -26,10 +26,6 @@ from theory.grid import SingleFlip
 COMMAND = [sys.executable, "-m", "copycert"]
 
 
-def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, **options)
-
-
 def contents(directory: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
@@ -43,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-CHECK = ("check", "--rho", "2", "--d", "4", "--beyond-theorem", "--draws", "1")
+CHECK = ("check", "--rho", "2", "--d", "4", "--beyond-theorem", "--draws", "1", "--only", "3.1/b-1")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +55,7 @@ def test_a_report_says_what_it_is_of(checked: tuple[Path, dict[str, Any]]) -> No
     assert made["command"] == "check"
     assert made["parameters"] == {
         "rho": ["2"], "a": 2, "b": 3, "d": 4, "draws": 1, "seed": 0, "bits": 1024, "beyond_theorem": True,
-        "kernel": False, "only": None,
+        "kernel": False, "only": ["3.1/b-1"],
     }  # fmt: skip
     assert {"copycert", "python", "python-flint", "torch", "numpy", "scipy"} <= set(made["versions"])
     assert made["versions"]["torch"] == torch.__version__ and made["threads"] == torch.get_num_threads()
@@ -74,7 +70,7 @@ def test_a_report_says_what_it_is_of(checked: tuple[Path, dict[str, Any]]) -> No
         (("--rho", "3"), "there rho is ['2'], not ['2', '3']"),
         (("--bits", "1025"), "there bits is 1024, not 1025"),
         (("--a", "3"), "there a is 2, not 3"),
-        (("--only", "3.1"), "there only is None, not ['3.1']"),
+        (("--only", "3.1"), "there only is ['3.1/b-1'], not ['3.1', '3.1/b-1']"),
     ],
 )
 def test_check_leaves_another_report_as_it_is(
@@ -96,6 +92,7 @@ def test_check_leaves_a_report_of_unknown_settings_as_it_is(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_other_commands_leave_results_of_other_settings_as_they_are(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,19 +149,38 @@ def test_a_directory_that_cannot_be_is_one_line(
     assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.parametrize("number", range(8))
-def test_a_disk_without_room_is_one_line_and_leaves_nothing_half_written(
-    trained: Path, tmp_path: Path, number: int
-) -> None:
-    """No file may grow beyond 0 bytes: every write fails as on a full disk."""
-    command = " ".join([*COMMAND, *commands(trained)[number], "--out", str(tmp_path / "out")])
-    done = subprocess.run(["sh", "-c", f"ulimit -f 0; exec {command}"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done
-    assert done.stderr.count("\n") == 1 and f"file = {tmp_path}"[:40] in done.stderr
-    assert "must be one that can be read or written here (File too large)" in done.stderr
+#: No file may grow beyond 0 bytes: every write fails as on a full disk. Pipes are free.
+FULL_DISK = """
+import contextlib, io, json, resource, sys
+from copycert.command import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+ends = []
+for arguments in json.loads(sys.argv[1]):
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            main(arguments)
+    except SystemExit as end:
+        ends.append((end.code, said.getvalue()))
+print("ENDS", json.dumps(ends))
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_without_room_is_one_line_and_leaves_nothing_half_written(trained: Path, tmp_path: Path) -> None:
+    asked = [[*command, "--out", str(tmp_path / f"{n}")] for n, command in enumerate(commands(trained))]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, json.dumps(asked)], capture_output=True, text=True, check=True
+    )
+    ends = json.loads(done.stdout.rsplit("ENDS ", 1)[1])
+    assert len(ends) == len(asked) == 8
+    for code, line in ends:
+        assert code == 2 and line.count("\n") == 1 and f"file = {tmp_path}"[:40] in line
+        assert "must be one that can be read or written here (File too large)" in line
     assert [file for file in tmp_path.rglob("*") if file.is_file() and file.name != ".lock"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("decide", "--relation", "nope", "--a", "2", "--b", "3", "--length", "3")]
 )
@@ -182,6 +198,7 @@ def test_output_that_cannot_be_written_is_one_line_and_a_closed_pipe_none(argume
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_what_is_kept() -> None:
     """`bound grid` keeps nothing."""
     question = ["bound", "grid", "--base", "500000", "--d", "128", "--scale", "50", "--a", "2", "--b", "3"]
@@ -195,7 +212,8 @@ def test_an_interrupt_says_what_is_kept() -> None:
     assert errors.strip() == "copycert: interrupted; nothing is kept: the same command starts again"
 
 
-@pytest.mark.parametrize("to_all", [True, False])
+@pytest.mark.slow
+@pytest.mark.parametrize("to_all", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_an_interrupted_comparison_ends_every_process_and_keeps_its_steps(tmp_path: Path, to_all: bool) -> None:
     """Four runs, two at a time: those that wait do not begin, whether the group or the first process is told."""
     arguments = ["compare", "--encodings", "rope", "--seeds", "2", "--processes", "2", "--no-plots", "--lengths", "250"]

@@ -45,6 +45,8 @@ from copycert.command._main import main
 from theory import InputError, draw_grid_frequencies, exact_length
 from theory.grid import step_weights
 
+pytestmark = pytest.mark.slow
+
 Case = tuple[np.ndarray, np.ndarray]
 
 

@@ -70,7 +70,8 @@ def test_the_table_above_has_lengths_on_both_sides() -> None:
     assert min(lengths) < 10 <= max(lengths) or len(lengths) > 2
 
 
-@pytest.mark.parametrize("d", [4, 8, 12])
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [4, 8, pytest.param(12, marks=pytest.mark.deep)])
 def test_the_model_fails_exactly_beyond_the_predicted_length(d: int) -> None:
     """70 draws for each d, 210 in all: the witness is wrong, single-flip strings (all up to 200) and samples of
     length n* are right.
@@ -115,6 +116,7 @@ def margin_is_too_small(copier: GridCopier, length: int) -> bool:
     return not conclusive(weights, score_error_bound(copier.score(), torch.float64), 2 * length + 10, torch.float64)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
@@ -156,6 +158,7 @@ def test_embedded_tokens_change_no_sign() -> None:
     assert np.count_nonzero(everyone.model.embedding.weight.abs().sum(1)) == 7
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is Linux's")
 def test_twenty_thousand_symbols_take_less_than_two_gigabytes() -> None:
     # Not ru_maxrss: it also counts the memory of the process that started this one.
@@ -178,6 +181,7 @@ print(right, re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_te
     assert int(kilobytes) < 2 * 10**9 / 1024
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["recursive-flip", "single-flip"])
 def test_twenty_thousand_symbols_in_float64(kind: str) -> None:
     copier = build_grid_copier(20000, 120, 2, 3, draw_grid_frequencies(120, 0, 0))

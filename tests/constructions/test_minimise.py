@@ -102,6 +102,7 @@ def test_the_start_of_another_problem_is_not_used(tmp_path: Path) -> None:
         search_minimisers(MinimiserProblem(setting_of(bound="5/4")), 0, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"norm": "l2"}, {"parametrisation": "coupled"}, {"queries": "tied"}, {"length": 13}],
@@ -315,6 +316,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_gives_the_same_figures_in_a_new_process(tmp_path: Path) -> None:
     arguments = ("--M", "1", "--L", "2", "--d", "4", "--seed", "3", "--starts", "1", "--json")
     first, second = (run(*arguments, "--out", str(tmp_path / name)) for name in ("one", "two"))
@@ -370,6 +372,7 @@ def drawn_points() -> dict[str, dict[str, float]]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
 def test_the_figure_is_drawn_from_saved_points_without_searching(ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"minimisers.{ending}"
@@ -394,6 +397,7 @@ def test_a_tied_head_needs_one_query_and_a_coupled_theta_no_head() -> None:
         HeadParameters("coupled", "free", 4, 1).theta(closed_form(setting_of(4)))
 
 
+@pytest.mark.slow
 def test_a_small_acceptance_run_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(minimisers, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(minimisers, "setting_of", lambda draw: setting_of(length=2 + draw))
@@ -415,6 +419,7 @@ def test_a_small_acceptance_run_resumes(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert [path.stat().st_mtime_ns for path in kept] == before
 
 
+@pytest.mark.slow
 def test_a_small_comparison_resumes_and_beats_no_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     small: dict[str, Any] = {"KEPT": tmp_path / "kept", "DIMENSION": 4, "LENGTH": 2, "LIMIT": 50, "READINGS": ("tied",)}
     small |= {"COUPLED_STARTS": 1, "DECOUPLED_STARTS": 1}

@@ -28,6 +28,7 @@ from theory import CopyTask, InputError
 from theory.signs import Case
 
 
+@pytest.mark.deep
 @settings(max_examples=400)
 @given(shift_probes(starts=1))
 def test_every_one_layer_probe_fails_on_one_of_the_strings(probe: Probe) -> None:
@@ -58,6 +59,7 @@ def test_half_of_the_probes_start_from_optimised_models() -> None:
     assert 0.3 < np.mean([start is not None for start in starts]) < 0.7
 
 
+@pytest.mark.slow
 def test_the_strongest_models_copy_length_5_and_fail_at_6() -> None:
     """The starts are as strong as one layer gets: beyond them the strings of the certificate are what stops it."""
     for encoding in ("rope", "table"):
@@ -72,6 +74,7 @@ def _model_and_task(probe: ShiftProbe) -> tuple[ShiftProbe, CopyTask]:
     return probe, probe.task
 
 
+@pytest.mark.slow
 def test_the_same_harness_reports_success_on_two_heads() -> None:
     for b in (2, 3):
         table = search_heads(2, b, 6)
@@ -84,6 +87,7 @@ def test_the_same_harness_reports_success_on_two_heads() -> None:
     assert failing_case(module, module.task, refuting_cases(3)) is not None
 
 
+@pytest.mark.slow
 def test_a_case_of_the_certificate_is_needed() -> None:
     """Without one of the four strings a model gets the rest right: the harness does not always say that it fails."""
     cases = refuting_cases(3)
@@ -93,6 +97,7 @@ def test_a_case_of_the_certificate_is_needed() -> None:
     assert failing_case(model, model.task, shorter, model.logit_error()) is None
 
 
+@pytest.mark.slow
 def test_opposite_votes_fail_at_length_5() -> None:
     probe = strongest_probe("table", 2, 3).probe
     cases = refuting_cases(3, opposite=True)
@@ -180,6 +185,7 @@ def test_t5_buckets_are_those_of_the_publication() -> None:
         assert r < 16 * exp((k - 15) / 16 * np.log(8)) * (1 + gamma(40))
 
 
+@pytest.mark.slow
 def test_same_seed_same_model_in_a_new_process() -> None:
     code = (
         "from constructions import *; o = optimise_probe(ShiftProbe('t5', 2, 3, 7), 4, 40);"
@@ -211,6 +217,7 @@ def test_bad_input(call: Callable[[], object], message: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_without_hypothesis_one_line_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['hypothesis'] = None\n"

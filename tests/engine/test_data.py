@@ -23,6 +23,7 @@ def reference_batch(source: CopySource | ListSource, seed: int, step: int) -> st
     return hashlib.sha256(text).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["CopySource", "ListSource"])
 def test_batches_are_the_same_in_another_process(task: str) -> None:
     program = (

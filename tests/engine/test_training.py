@@ -97,6 +97,7 @@ def largest_difference(directory: Path, weights: dict[str, torch.Tensor]) -> flo
 SAME = 2e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["rope2d", "auto2d"])
 def test_training_is_a_plain_loop_of_adamw(encoding: str, tmp_path: Path) -> None:
     config = preset_run("laptop", encoding, 3, steps=6, max_length=8, precision="64-true")
@@ -122,6 +123,7 @@ def test_the_curriculum_grows_to_the_longest_string() -> None:
     assert max(lengths) == 12 and min(lengths) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_result(finished: Path, tmp_path: Path) -> None:
     """kill -9 while it trains, twice; then weights and metrics are an undisturbed run's, byte for byte."""
     steps, out = "120", tmp_path / "killed"
@@ -145,6 +147,7 @@ def test_a_killed_run_goes_on_to_the_same_result(finished: Path, tmp_path: Path)
     assert [line["step"] for line in RunDirectory(out).metrics()] == list(range(120))
 
 
+@pytest.mark.slow
 def test_two_torchrun_processes_do_the_work_of_one(tmp_path: Path) -> None:
     options = [*TINY, "--steps", "5", "--precision", "64-true", "--json"]
     done = subprocess.run(
@@ -165,6 +168,7 @@ def square(number: int) -> int:
     return number * number
 
 
+@pytest.mark.slow
 def test_sweeps_give_every_result_once() -> None:
     assert sorted(sweep(square, [3, 4, 5], processes=1)) == [(0, 9), (1, 16), (2, 25)]
     assert sorted(sweep(abs, [-3, 4, -5], processes=2)) == [(0, 3), (1, 4), (2, 5)]
@@ -178,6 +182,7 @@ def dask_address() -> Iterator[str]:
         yield dask.scheduler_address
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_dask_cluster_is_the_local_one(dask_address: str, tmp_path: Path) -> None:
     from copycert.sampled import Job, Questions, compare
 
@@ -338,6 +343,7 @@ def test_a_run_s_weights_file_says_all_that_is_needed(finished: Path) -> None:
 BLUNT = {0.3: ((5, 6), (20, 6), (60, 4)), 0.5: ((270, 2),)}
 
 
+@pytest.mark.slow
 def test_exact_match_is_what_plain_generation_does(finished: Path) -> None:
     """Both ways of counting (padded, in blocks) against writing one symbol at a time.
 
@@ -443,6 +449,7 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_every_step(finished: Path, tmp_path: Path, number: signal.Signals) -> None:
     """A signal while it trains: a checkpoint of that very step, and then an undisturbed run's bytes."""
@@ -507,6 +514,7 @@ def test_no_lock_file_is_left(finished: Path, interrupted: Path) -> None:
     assert not (interrupted / ".lock").exists()
 
 
+@pytest.mark.slow
 def test_a_run_begun_before_there_were_all_fields_goes_on(tmp_path: Path) -> None:
     """Its configuration means the numbers that were in force then; another epsilon is another configuration."""
     run, config = RunDirectory(tmp_path / "run"), preset_run("provable-1layer", "rope2d", 0, steps=2, max_length=4)

@@ -82,6 +82,7 @@ def model_of(c: TransformerConfig, seed: int = 0) -> Transformer:
     return Transformer(c, draw_grid_frequencies(c.head_width, seed, 0), newline=2).double().requires_grad_(False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [
     {}, {"residual": False}, {"pre_norm": False, "final_norm": False}, {"sub_norm": False}, {"position": "shift"},
     {"layers": 1, "heads": 1, "score_scale": 1.0}, {"layers": 3, "value_width": 1},

@@ -1,5 +1,6 @@
 """Documentation is executed and compared with the code."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,8 +8,7 @@ import click
 import pytest
 
 from copycert.command._main import cli
-from proofs_check.claims import CheckParameters
-from proofs_check.claims._check import run_check
+from tests._commands import Report
 from theory.numbers._closed_forms import closed_forms_page
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_examples_run(page: Path) -> None:
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
@@ -48,16 +49,12 @@ def test_commands_and_options_in_the_readme_exist() -> None:
 
 def test_make_targets_in_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make (\w+)`", README):
+    for target in re.findall(r"`make ([\w-]+)`", README):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_every_claim_of_a_report_is_in_the_readme_s_table_by_its_certificate(tmp_path: Path) -> None:
-    import json
-    from fractions import Fraction
-
-    run_check(CheckParameters((Fraction(20000),), draws=1), tmp_path)
-    kinds = {json.loads(path.read_text())["kind"] for path in (tmp_path / "certificates").glob("*.json")}
+def test_every_claim_of_a_report_is_in_the_readme_s_table_by_its_certificate(report: Report) -> None:
+    kinds = {json.loads(path.read_text())["kind"] for path in (report.out / "certificates").glob("*.json")}
     assert kinds and all(f"`{kind}`" in README for kind in kinds)
     page = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
     assert all(f"### `{kind}`" in page for kind in kinds)

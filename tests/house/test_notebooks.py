@@ -28,6 +28,7 @@ def test_there_are_notebooks_in_percent_format() -> None:
         assert "format_name: percent" in text and text.count("# %% [markdown]") >= 3
 
 
+@pytest.mark.slow
 def test_length_bounds(tmp_path: Path) -> None:
     printed = run(ROOT / "notebooks" / "length_bounds.py", tmp_path)
     assert "n* = 35" in printed and "copied: True" in printed and "wrong: True" in printed
@@ -39,6 +40,7 @@ def test_length_bounds(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_broken_notebook_is_noticed(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(

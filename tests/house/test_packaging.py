@@ -67,11 +67,13 @@ def test_imports_against_the_arrows_are_caught(tmp_path: Path) -> None:
         assert re.search(rf"{re.escape(importer)} -> {re.escape(imported)}", told), (importer, imported)
 
 
+@pytest.mark.deep
 def test_types_and_style_are_clean() -> None:
     assert run(sys.executable, "-m", "mypy").returncode == 0
     assert run(sys.executable, "-m", "ruff", "check", ".").returncode == 0
 
 
+@pytest.mark.deep
 def test_a_planted_type_error_is_caught(tmp_path: Path) -> None:
     sources = copy_of_the_sources(tmp_path)
     with (sources / "theory" / "grid" / "_ceiling.py").open("a") as file:
@@ -80,6 +82,7 @@ def test_a_planted_type_error_is_caught(tmp_path: Path) -> None:
     assert done.returncode == 1 and "_ceiling.py" in done.stdout
 
 
+@pytest.mark.deep
 def test_the_wheel_runs_the_main_job_in_an_empty_environment(tmp_path: Path) -> None:
     sources = copy_of_the_sources(tmp_path / "sources")
     built = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", cwd=sources)

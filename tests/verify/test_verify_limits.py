@@ -137,6 +137,7 @@ CONTRIVED: dict[Callable[[Path], Document], str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contrived", CONTRIVED, ids=lambda contrived: contrived.__name__)
 def test_contrived_certificates_are_rejected_before_long(
     contrived: Callable[[Path], Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

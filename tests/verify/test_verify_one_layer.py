@@ -131,6 +131,7 @@ def test_thresholds_that_add_up_to_nothing_are_exact(tmp_path: Path) -> None:
                 checker._require_thresholds("argmax")
 
 
+@pytest.mark.slow
 def test_a_raised_threshold_is_not_exceeded(tmp_path: Path) -> None:
     sample = copying_sample(3, noise=0.0, heads=2, least=1.6, most=3.5)
     found = certify_heads(one_layer_model(sample.model, sample.template), 6)
@@ -179,6 +180,7 @@ def test_more_is_claimed_than_holds(tmp_path: Path) -> None:
     assert "SHA-256" in str(reason(lambda document: None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [-600, 0, 600])
 def test_two_thousand_tokens_before_the_string_at_any_size(exponent: int, tmp_path: Path) -> None:
     """All scores 0: the right token votes for its symbol with 1, A's with 1000 (w - 1/2) for symbol 0 together."""
@@ -299,6 +301,7 @@ def test_a_zero_vector_without_epsilon_is_rejected_where_it_is_used(tmp_path: Pa
     assert "token 2" not in str(edited_metadata(tmp_path, model, elsewhere))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [0, -300, 300])
 def test_leaves_have_a_unit(exponent: int, tmp_path: Path) -> None:
     """Votes of any size: the proof by branching is accepted in its own unit, and in no larger one."""
@@ -331,6 +334,7 @@ def test_a_long_string_is_named_by_its_digest(tmp_path: Path) -> None:
     assert len(statements) == 2
 
 
+@pytest.mark.slow
 def test_the_verdicts_of_samples_are_accepted_at_both_ends(tmp_path: Path) -> None:
     seen = 0
     for seed in range(12):

@@ -467,6 +467,7 @@ def exact_limit(model, up_to):
     return next((n - 1 for n in range(1, up_to + 1) if not model.copies_all(n)), up_to)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_scan_agrees_with_all_strings_up_to_six(bench, seed):
     model = random_position_only(seed)
@@ -486,6 +487,7 @@ def test_the_random_models_cover_all_outcomes():
     assert {1, 2, 6} <= limits and len(limits) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [1, 2, 4])
 def test_columns_left_out_are_never_forgotten(bench, monkeypatch, cut):
     # However early the cut, no length that fails is called copied, and no copied one failing.
@@ -498,6 +500,7 @@ def test_columns_left_out_are_never_forgotten(bench, monkeypatch, cut):
             assert not (copied and n > limit) and not (fails and n <= limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_no_column_above_a_threshold_is_missed(count):
     draw = random.Random(count)
@@ -672,6 +675,7 @@ def random_general(seed, b):
     return FloatModel(a, b, tensors, "radian", row, column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "b"), [(1, 1), (2, 2), (3, 4)])
 def test_counterexamples_of_any_model_agree_with_the_float_model(bench, seed, b):
     model = random_general(seed, b)
@@ -713,6 +717,7 @@ def test_a_numerator_of_exactly_zero_is_wrong(bench):
     assert counterexample(bench, quarter, (0, 1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("column", "n"), [(["271828/999983", "0.3141592653"], 40_000), (["1/9973"], 30_000)])
 def test_long_counterexamples_agree_with_plain_sums(bench, column, n):
     outcomes = set()

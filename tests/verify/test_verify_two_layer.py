@@ -108,6 +108,7 @@ def bench(tmp_path_factory):
 # --- certificates of the library -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_lengths_proved_by_the_library_are_accepted_and_no_longer_ones_than_the_evidence_supports(bench, name):
     length = bench.lengths[name]
@@ -153,6 +154,7 @@ def test_an_accepted_length_is_copied_by_the_two_layers_run_in_balls(bench):
                 assert not bench.verdict(certificate("two-layer-wrong-step", inputs, text)).accepted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "sharp", "shared", "wide"])
 def test_counterexamples_of_the_library_are_accepted_and_steps_that_are_right_are_not(bench, name):
     copier = bench.copiers[name]
@@ -186,6 +188,7 @@ def test_a_counterexample_is_wrong_when_the_layers_are_run(bench):
     assert bench.verdict(certificate("two-layer-wrong-step", bench.inputs["shared"], text)).accepted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "wide"])
 def test_the_lemma_and_its_counterexamples(bench, name):
     copier = bench.copiers[name]
@@ -408,6 +411,7 @@ def moved(old):
         yield str(int(change)) if whole and change.denominator != 1 else str(change)
 
 
+@pytest.mark.slow
 def test_every_edit_that_is_accepted_leaves_a_claim_that_other_code_confirms(bench):
     outcomes = {}
     for document, judge in documents(bench):
@@ -464,6 +468,7 @@ def test_twice_the_same_key_is_rejected(bench):
         assert "duplicate key" in bench.verdict(f'{text[:at]}"{key}": 1, {text[at:]}').reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "shared", "repeated"])
 def test_a_moved_entry_is_refused_by_its_hash_and_judged_anew_with_a_new_one(bench, name):
     document = bench.length(name)
@@ -576,6 +581,7 @@ def random_model(bench, name, seed):
     return tensors, metadata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "wide", "repeated"])
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_of_any_weights_are_wrong_exactly_where_the_layers_run_elsewhere_say_so(bench, name, seed):
@@ -668,6 +674,7 @@ def ideal_leak(length, b, lift):
     return max(before) - min(after) - lift
 
 
+@pytest.mark.slow
 def test_all_budgets_say_which_lift_they_need(bench):
     document = certificate(
         "two-layer-all-budgets", {"rho_above": 10000, "length_factor": "1/1000"}, {"denominator": 72}

@@ -94,6 +94,7 @@ def test_a_longer_scan_agrees_at_two_frequencies() -> None:
     assert exact_length(ideal_grid_score(frequencies, scale, 2, 3)).length == expected
 
 
+@pytest.mark.slow
 def test_the_witness_fails_and_the_length_before_it_does_not() -> None:
     for k in range(10):
         score = ideal_grid_score(draw_grid_frequencies(8, 11, k), Fraction(9), 2, 3)
@@ -155,6 +156,7 @@ def test_a_tie_beyond_the_precision_is_undecided_not_guessed() -> None:
         assert found.lower == 2 and found.length is None and not found.exceeds_limit
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([4, 8, 12]), st.integers(-5, 6), st.integers(1, 40), st.booleans())
 def test_the_float_scan_misses_no_resonance(seed: int, d: int, magnitude: int, cut: int, tilted: bool) -> None:

@@ -134,6 +134,7 @@ def test_length_with_failure_brackets_the_probability() -> None:
     assert failure_bound(length + length // 50, Fraction(20000), 120, 2, 3, "three-tokens") > arb(0.006)
 
 
+@pytest.mark.slow
 def test_failure_bound_is_above_the_sampled_frequency_of_failures() -> None:
     """A small case with many draws: exact n* of 1200 draws against the union bound; one with twice the exponent is
     exceeded.
@@ -150,6 +151,7 @@ def test_failure_bound_is_above_the_sampled_frequency_of_failures() -> None:
     assert not low <= events * (bound / events) ** 2
 
 
+@pytest.mark.slow
 def test_typical_length_is_near_the_median() -> None:
     """A sampled statement: median n* over (2 pi S)^(d/8) stays within a factor of two."""
     for d, scale in ((4, Fraction(900)), (8, Fraction(60)), (12, Fraction(20))):

@@ -77,6 +77,7 @@ def test_lattice_holds_its_generators_and_reduction_keeps_it() -> None:
     assert all(entry.q == 1 for entry in (basis.transpose().solve(generators.transpose())).entries())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(4))
 def test_certified_length_never_exceeds_the_exact_one(k: int) -> None:
     for d, scale in ((8, Fraction(40)), (12, Fraction(15)), (12, Fraction(60))):
@@ -102,6 +103,7 @@ def test_largest_length_is_certified_and_a_tenth_more_is_not() -> None:
     assert certifier.certifies(length) and not certifier.certifies(length + length // 10)
 
 
+@pytest.mark.slow
 def test_a_full_circle_within_reach_is_never_certified() -> None:
     column = tuple(Turn(Fraction(k, 2**20)) for k in (3, 5, 7, 11))
     score = ideal_grid_score(GridFrequencies(column, column), Fraction(10**12), 2, 3)

@@ -67,6 +67,7 @@ def _exact_sum(score: GridScore, distance: int) -> Fraction:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("count", [1, 7, 100, 10_000])
 def test_float_sums_are_within_their_bound_of_the_rationals(series: str, count: int) -> None:
@@ -89,6 +90,7 @@ def test_float_sums_are_within_their_bound_of_the_rationals(series: str, count: 
                 assert abs(Fraction(float(found.values[row, offset])) - exact) <= Fraction(found.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("count", [1, 7, 1000])
 @pytest.mark.parametrize("exponent", [-500, 0, 500])

@@ -61,6 +61,7 @@ ROUTES: dict[str, Callable[[np.ndarray], Rounded]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("route", ROUTES)
@@ -71,6 +72,7 @@ def test_sums_are_within_their_bound(route: str, series: str, count: int) -> Non
     assert found.error < 2.0**-38 * values.sum()
 
 
+@pytest.mark.slow
 def test_a_bound_that_counts_too_few_additions_is_exceeded() -> None:
     """The bound is needed: 10^4 equal terms added one by one are off by more than a depth of 16 would allow."""
     worst = 0.0

@@ -96,6 +96,7 @@ def leaf_of(tree: list[Any]) -> list[int]:
     return next(node for node in tree if isinstance(node, list))
 
 
+@pytest.mark.slow
 def test_the_proof_is_of_the_kind_and_has_every_place(written: tuple[Path, Sample, Certified]) -> None:
     path, _, outcome = written
     document = json.loads(path.read_text())
@@ -209,6 +210,7 @@ def test_too_large_a_proof_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_heads_with_attention_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proofs of every length by trees, without the bound: accepted, but not with the two heads' numbers swapped."""
     monkeypatch.setattr("theory.one_layer._heads._Search.bound_all", lambda self, last, tick: 0)
@@ -229,6 +231,7 @@ def test_heads_with_attention_of_their_own(tmp_path: Path, monkeypatch: pytest.M
     assert checked >= 3
 
 
+@pytest.mark.slow
 def test_one_row_and_several_heads(tmp_path: Path) -> None:
     """String and copy in one row: no bound for all lengths, every length by trees; equal to brute force."""
     proved = 0
@@ -288,6 +291,7 @@ def test_a_ratio_that_hides_another_proves_nothing() -> None:
     assert found.worst.ratio == pytest.approx(float(difference))
 
 
+@pytest.mark.slow
 def test_margins_below_the_rounding_of_floats_are_leaves_without_numbers(tmp_path: Path) -> None:
     """Differences of 1e-25 at some strings, whose sign balls tell; the checker looks at these strings one by one."""
     sample = opposed_sample(5 * 10**5 + 57)

@@ -16,6 +16,8 @@ from theory import certify_half, certify_strings
 from theory.one_layer import CertifiedHalf
 from theory.one_layer._branching import Question, Ratio
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 4
 
 
@@ -87,6 +89,7 @@ def tied_samples() -> list[Sample]:
     return [tied for sample in copying if (tied := nearly_half(sample, LONGEST)) is not None]
 
 
+@pytest.mark.deep
 def test_probabilities_near_one_half_are_decided() -> None:
     """Both sides, all logits by factors of 1 + 10^-2 to 1 +- 10^-6: the bound does not do there, branching does."""
     how: Counter[str] = Counter()

@@ -13,6 +13,8 @@ from tests._rounding import margin_error
 from tests.models.small import brute_force, copying_sample
 from theory import certify_strings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_models_agree_with_all_strings_of_length_twelve(seed: int) -> None:

@@ -164,6 +164,7 @@ def nearly_tied(case: Drawn, distance: float) -> Drawn | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_tables_agree_with_all_strings(relation: str) -> None:
     seen = [assert_equal_to_brute_force(drawn(relation, seed, most=8 if seed % 6 == 0 else 6)) for seed in range(48)]
@@ -171,6 +172,7 @@ def test_tables_agree_with_all_strings(relation: str) -> None:
     assert max(found.proved_to for found in seen) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [1e-9, -1e-9, 1e-15, -1e-15])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_near_ties_agree_with_all_strings(relation: str, distance: float) -> None:
@@ -185,6 +187,7 @@ def test_near_ties_agree_with_all_strings(relation: str, distance: float) -> Non
     assert tied >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [1e-30, -1e-30, 1e-60, -1e-60])
 def test_ties_far_below_floats_agree_with_mpmath(distance: float) -> None:
     """The least difference over all strings of length 3 in 100 digits."""
@@ -225,6 +228,7 @@ def _mpf(value: Any) -> Any:
     return mpmath.mpf(fraction.numerator) / fraction.denominator
 
 
+@pytest.mark.slow
 def test_a_source_without_its_copy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting the copies out changes the minimum: the comparison must notice."""
 

@@ -78,6 +78,7 @@ def test_systems_hold_each_inequality_once() -> None:
             assert [counted.get(unknown, 0) for unknown in block.unknowns] == row.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b", "opposite", "equal", "any_signs"),
     [(1, 1, 4, 4, 4), (3, 1, 4, 4, 4), (2, 2, 4, 5, 5), (2, 3, 4, 5, 5), (1, 4, 4, 5, 5), (None, None, 4, 5, 5)],
@@ -91,11 +92,13 @@ def test_shift_thresholds(a: int | None, b: int | None, opposite: int, equal: in
     assert found == {"opposite": opposite, "equal": equal, "any": any_signs}
 
 
+@pytest.mark.slow
 def test_a_model_for_all_exists_where_no_certificate_does() -> None:
     for relation, b in (("shift", 5), ("row-and-shift", 2)):
         assert decide(relation, None, None, 5).possible and decide(relation, 2, b, 5).possible
 
 
+@pytest.mark.slow
 def test_other_relations() -> None:
     table = {(row.relation, row.signs): row.largest for row in thresholds(6, list(RELATIONS), [(2, 2)])}
     for relation in ("grid", "bipe", "segatron"):
@@ -106,6 +109,7 @@ def test_other_relations() -> None:
     assert [table["hirope", signs] for signs in ("opposite", "equal", "any")] == [6, 1, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["absolute", "grid", "bipe", "hirope", "shift", "nope"])
 def test_witnesses_copy_every_string_by_brute_force(relation: str) -> None:
     """Every step of every string, softmax and all, in rationals, from positions made here."""
@@ -145,6 +149,7 @@ def test_witnesses_keep_the_signs_asked_for(signs: str, expected: set[tuple[int,
         assert len({witness.votes[token] for token in witness.layout.tokens}) == 2
 
 
+@pytest.mark.slow
 def test_decisions_agree_with_fourier_motzkin_on_small_systems() -> None:
     """An independent decision: eliminate the unknowns in rationals."""
     for relation, a, b in product(RELATIONS, (1, 2), (1, 2)):
@@ -186,6 +191,7 @@ def combine(up: tuple[int, ...], down: tuple[int, ...], column: int) -> tuple[in
     return tuple(value // common for value in row)
 
 
+@pytest.mark.slow
 def test_every_proper_subset_of_a_certificate_can_be_satisfied() -> None:
     for decision in (decide("shift", 1, 1, 5), decide("shift", 2, 2, 5, "opposite"), decide("absolute", 1, 1, 6)):
         for found in decision.certificates:
@@ -205,6 +211,7 @@ def test_equal_signs_need_a_certificate_for_either_sign() -> None:
     }
 
 
+@pytest.mark.slow
 def test_small_supports() -> None:
     assert [len(decide("shift", a, b, 6).cases) for a, b in ((2, 2), (2, 3), (None, None))] == [4, 4, 4]
     assert len(decide("shift", None, None, 5, "opposite").cases) == 4
@@ -270,6 +277,7 @@ def test_written_certificates_are_accepted_where_they_hold() -> None:
             check_certificate(certificate(FIVE_OPPOSITE, 2, 2, votes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tamper", "reason"),
     [
@@ -331,6 +339,7 @@ def test_tampered_witnesses_are_rejected() -> None:
         check_witness(replace(witness, length=6))
 
 
+@pytest.mark.slow
 def test_thresholds_do_not_depend_on_how_far_is_searched() -> None:
     for relation in ("shift", "nope"):
         far, near = (list(thresholds(length, [relation], [(1, 1), (2, 2)])) for length in (6, 4))

@@ -40,6 +40,7 @@ LAYOUTS = [(2, 2, 5, "equal"), (2, 3, 5, "equal"), (1, 2, 5, "any"), (3, 5, 5, "
            (1, 1, 4, "any"), (2, 1, 4, "equal"), (2, 2, 1, "any")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b", "length", "signs"), LAYOUTS)
 def test_the_rope_model_copies_every_string_and_fails_beyond_the_threshold(
     a: int, b: int, length: int, signs: str
@@ -56,6 +57,7 @@ def test_the_rope_model_copies_every_string_and_fails_beyond_the_threshold(
     assert wrong_strings(copier.model, copier.task, beyond) or wrong_strings(copier.model, copier.task, 5)
 
 
+@pytest.mark.slow
 def test_dimension_and_frequencies_are_what_the_derivation_says() -> None:
     copier = build_shift_copier(2, 2, 5, "equal")
     assert (copier.d, len(copier.distinct_frequencies)) == (66, 11)
@@ -112,6 +114,7 @@ def test_a_moved_weight_shows_in_the_margin() -> None:
     assert wrong_up_to(copier.model, copier.task, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(RELATIONS))
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (2, 3)])
 def test_score_tables_copy_every_string(relation: str, a: int, b: int) -> None:
@@ -150,6 +153,7 @@ def assert_logits(table: TableModel, length: int) -> None:
         assert abs(float(logits[0] - logits[1]) - float(table.logit(unknowns))) <= error < 1e-9
 
 
+@pytest.mark.slow
 def test_two_heads_copy_what_one_head_cannot() -> None:
     """All 64 strings of length 6, and every shorter one: run in torch, verified in rationals by code of the test."""
     assert not decide("shift", 2, 2, 6).possible
@@ -191,6 +195,7 @@ def test_an_unknown_relation_has_score_zero() -> None:
     assert logits.shape == (2, 8, 2) and bool(logits.isfinite().all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [

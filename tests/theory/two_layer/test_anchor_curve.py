@@ -138,6 +138,7 @@ def test_brackets_are_narrow(rho: int, variant: str, pairs: int) -> None:
     assert not judge.wrong(found.fails.length // 2, found.fails.step // 2)
 
 
+@pytest.mark.slow
 def test_the_sharp_constants() -> None:
     """0.065 rho^2 with one pair, 0.15 rho^2 with 16, sqrt 2 times that in a shared plane; never above the ceiling."""
     rho = 10**6

@@ -71,6 +71,7 @@ def test_strings_of_a_thousand_symbols_in_float64(paper: TwoLayerCopier, kind: s
     assert wrong_strings(paper, strings) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rho", "variant", "pairs"), [(40, "sharp", 1), (60, "sharp", 4), (50, "shared", 1), (60, "shared", 2)]
 )
@@ -93,6 +94,7 @@ def test_the_weights_of_the_paper_are_bracketed_at_small_budgets() -> None:
     assert replay_two_layer(copier, flipped(found.fails.length, found.fails.step), found.fails.step).wrong is True
 
 
+@pytest.mark.slow
 def test_balls_from_the_stored_weights_agree_with_the_theory_at_every_step() -> None:
     """A second route: the two layers as defined, in balls, against the anchor curve."""
     copier = build_two_layer_copier(20, variant="shared", length=6, beyond_theorem=True)
@@ -108,6 +110,7 @@ def test_balls_from_the_stored_weights_agree_with_the_theory_at_every_step() -> 
     assert seen == {True, False}
 
 
+@pytest.mark.slow
 def test_any_string_is_no_worse_than_the_single_flip_in_balls() -> None:
     copier = build_two_layer_copier(20, variant="shared", length=6, beyond_theorem=True)
     found = two_layer_length(copier.scores(), 6)
@@ -124,6 +127,7 @@ MATRICES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_moved_entry_is_refused_whenever_the_torch_model_errs() -> None:
     """Each nonzero entry is moved, and some zeros: the moved model is either refused, or judged as it is then."""
     length, strings = 12, single_flip_strings(12)[::2]
