@@ -24,6 +24,13 @@ settings.register_profile("tests", deadline=None, derandomize=True, suppress_hea
 settings.load_profile("tests")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What reads the report is slow, whoever of its readers comes first and makes it."""
+    for item in items:
+        if "report" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """One whole report for all tests that read one: worker processes share it."""

@@ -121,6 +121,7 @@ def test_a_page_says_what_the_rows_say(figure: Figure) -> None:
     assert missing(figure, figure.written()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("figure", "number"),
     [(figure, number) for figure in FIGURES for number in range(len(CHANGES[figure.texts.__name__]))],

@@ -152,11 +152,13 @@ def test_least_numerators_in_floats_are_within_their_bound_of_the_balls(seed: in
 # Verdict and margin against all strings.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_models_agree_with_all_strings(seed: int) -> None:
     assert_equal_to_brute_force(random_sample(seed), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_models_that_nearly_copy_agree_with_all_strings(seed: int) -> None:
     assert_equal_to_brute_force(copying_sample(seed, noise=(0.0, 0.01, 0.1)[seed % 3]), 6)
@@ -209,6 +211,7 @@ def test_margins_far_below_float64_are_decided_in_balls() -> None:
     assert used[-1]
 
 
+@pytest.mark.slow
 def test_a_trained_model_agrees_with_all_strings() -> None:
     model, task, loss = trained(0, steps=250, longest=12, width=32)
     assert loss < 0.3
@@ -329,6 +332,7 @@ ENCODINGS: dict[str, Callable[[int], Transformer]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_other_encodings_agree_with_the_torch_model(name: str, seed: int) -> None:
@@ -380,6 +384,7 @@ def test_a_gate_that_is_not_saturated_is_refused() -> None:
 # The criterion half, and several heads.
 
 
+@pytest.mark.slow
 def test_length_one_has_no_later_steps() -> None:
     for seed in range(20):
         sample = copying_sample(2 * 10**5 + seed, noise=0.02, least=1.6, most=3.5, heads=1 + seed % 2)
@@ -544,6 +549,7 @@ def test_the_command_proves_a_run_and_the_checker_agrees(
     assert "every length from 1 to 12" in (verdict.statement or "")
 
 
+@pytest.mark.slow
 def test_the_command_shows_a_counterexample_for_rope(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -689,6 +695,7 @@ def test_thresholds_are_checked(tmp_path: Path) -> None:
             write_certificate(tmp_path / "d.json", "one-layer-copies", inputs, {"thresholds": evidence}, claim)
 
 
+@pytest.mark.slow
 def test_several_heads_have_certificates(tmp_path: Path) -> None:
     """The sum of the heads' bounds: accepted as it is, rejected with one threshold raised or lowered by a lot."""
     sample, found = next(

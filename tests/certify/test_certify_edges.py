@@ -325,6 +325,7 @@ def certify_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tupl
     return int(ended.value.code or 0), told.out, told.err
 
 
+@pytest.mark.slow
 def test_the_verdict_is_told_before_anything_is_saved(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +341,7 @@ def test_the_verdict_is_told_before_anything_is_saved(
         assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_certificates_of_other_settings_are_not_overwritten(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,8 @@ from benchmarks.certify_hostile import (
 )
 from tests.models.every_string import Judged, UndefinedError, judge, slow_differences
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 MODELS = 60
@@ -55,7 +57,6 @@ def example(status: str) -> tuple[Hostile, Answer, list[Judged]]:
     raise AssertionError(f"no {status} among 200 models")
 
 
-@pytest.mark.slow
 def test_no_verdict_or_margin_is_untrue() -> None:
     wrong = {
         line["number"]: fault
@@ -82,7 +83,6 @@ def test_all_kinds_of_truth_and_verdict_occur() -> None:
     assert found["truth"].get("untold", 0) <= 1
 
 
-@pytest.mark.slow
 def test_the_truth_is_that_of_the_definition_and_of_torch() -> None:
     told = 0
     for number in range(400, 480):

@@ -38,6 +38,7 @@ def test_every_claim_is_decided_as_expected(report: tuple[Path, list[Claim]]) ->
     assert len({claim.id for claim in claims}) == len(claims) == 10
 
 
+@pytest.mark.slow
 def test_every_claim_has_certificates_that_the_checker_accepts(report: tuple[Path, list[Claim]]) -> None:
     out, claims = report
     kinds = set()
@@ -90,6 +91,7 @@ def bound(*arguments: str) -> tuple[dict[str, Any], int]:
     return json.loads(done.stdout), done.exit_code
 
 
+@pytest.mark.slow
 def test_bound_two_layer_prints_the_fields_of_bound_grid() -> None:
     document, code = bound("--rho", "20000")
     assert code == 0 and set(document) == FIELDS

@@ -83,7 +83,6 @@ def test_every_draw_covers_the_papers_length_and_more(report: Report) -> None:
         ).is_file()
 
 
-@pytest.mark.slow
 def test_verify_accepts_every_certificate_of_the_report(report: Report) -> None:
     files = sorted(str(path) for path in (report.out / "certificates").glob("*.json"))
     document, code = run_json("verify", *files)
@@ -134,6 +133,7 @@ def test_small_budgets_beyond_the_theorem_are_decided_by_scan(tmp_path: Path) ->
     assert {draw["status"] for draw in draws["figures"]["draws"]} == {"PROVED"}
 
 
+@pytest.mark.slow
 def test_a_draw_that_fails_is_refuted_with_a_replayed_witness(tmp_path: Path) -> None:
     # At rho = 2, d = 24 the scale is tiny and the theorem's length 4 is out of reach.
     document, code = run_json(
@@ -173,6 +173,7 @@ def test_bound_grid_reports_length_and_witness(tmp_path: Path) -> None:
     assert (code, document["length"], document["exceeds_limit"], document["length_lower"]) == (0, None, True, 50)
 
 
+@pytest.mark.slow
 def test_bound_grid_at_a_long_witness_gives_no_string() -> None:
     document, _ = run_json(
         "bound", "grid", "--base", "3/2", "--d", "8", "--scale", "200000", "--a", "2", "--b", "3", "--limit", "3000000"

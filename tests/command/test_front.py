@@ -33,6 +33,7 @@ def loaded(code: str, *arguments: str) -> set[str]:
     return set(done.stdout.rsplit("LOADED", 1)[1].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["chekc"], ["verify", str(GOLDEN / "certificates" / "anchor-pair.json")]]
 )
@@ -103,6 +104,7 @@ def test_bad_arguments_are_named(arguments: dict[str, object], named: str) -> No
         copycert.bound("spiral")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_decisions_are_checked_and_kept(tmp_path: Path) -> None:
     decision = copycert.decide("shift", 2, 3, 6, "opposite", out=tmp_path)
     assert not decision.possible
@@ -120,6 +122,7 @@ def test_decisions_are_checked_and_kept(tmp_path: Path) -> None:
     assert not copycert.verify().accepted
 
 
+@pytest.mark.slow
 def test_a_relation_of_ones_own_is_decided(tmp_path: Path) -> None:
     """Rows and columns as a grid sees them: the same answer, and no certificate, as the checker knows none."""
 
@@ -160,6 +163,7 @@ def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
         short(again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["nope", "alibi", "rope", "rope2d", "auto2d"])
 def test_every_encoding_is_saved_and_loaded(encoding: str, tmp_path: Path) -> None:
     model = build_model(ModelConfig(encoding, model_width=8, heads=2), 0).requires_grad_(False)

@@ -173,6 +173,7 @@ def test_lattices_have_a_limit() -> None:
         separation_lattice_for(ideal_grid_score(draw_grid_frequencies(8, 0, 0), Fraction(50), 2, 3), 10**4001)
 
 
+@pytest.mark.slow
 def test_the_search_for_a_length_of_given_failure_ends() -> None:
     assert length_with_failure(Fraction(1, 2), Fraction(10) ** 400, 16_384, 2, 3, "three-tokens") == LONGEST
     assert length_with_failure(Fraction(1, 2), Fraction(10) ** -400, 120, 2, 3, "three-tokens") == 0

@@ -14,6 +14,8 @@ from copycert.figures._bounds import SMALL_BUDGETS, Series
 from tests._rounding import gamma
 from theory import InputError, draw_grid_frequencies, exact_length
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib", reason="extra `plots`")
 
 
@@ -30,7 +32,6 @@ def of(series: list[Series], panel: str, name: str) -> Series:
     return found
 
 
-@pytest.mark.slow
 def test_clouds_lie_between_the_printed_bound_and_the_ceiling(series: list[Series]) -> None:
     printed, ceiling = of(series, "one layer", "d/12), d = 120"), of(series, "one layer", "no choice")
     cloud = of(series, "one layer", "certified")
@@ -61,7 +62,6 @@ def test_ticks_are_counted(series: list[Series]) -> None:
     assert len(TICKS) == bounds_ticks(2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_the_same_figure_gives_the_same_bytes(series: list[Series], ending: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.{ending}" for name in "ab"]

@@ -136,6 +136,7 @@ def commands(trained: Path) -> list[tuple[str, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(8))
 def test_a_directory_that_cannot_be_is_one_line(
     trained: Path, tmp_path: Path, number: int, capsys: pytest.CaptureFixture[str]
@@ -272,6 +273,7 @@ def test_a_bracket_is_proved_up_to_its_lower_end(found: LengthBound, status: str
         assert bound_document(found, found.status, full_witness=True)["witness"]["string"] == "0100000000000"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "trained-layout"])
 def test_bound_two_layer_says_the_same_in_json_and_in_words(variant: str) -> None:
     arguments = ["bound", "two-layer", "--rho", "20000", "--variant", variant]

@@ -31,6 +31,8 @@ from engine import (
 from tests._commands import run_json, told
 from theory import InputError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -52,7 +54,6 @@ def poor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.slow
 def test_evaluate_a_run_that_copies(good: Path) -> None:
     document = run_json("evaluate", str(good), "--distribution", "recursive-flip", "--lengths", "12,40")
     assert document["results"] == [
@@ -69,7 +70,6 @@ def test_evaluate_a_run_that_has_not_converged(poor: Path) -> None:
     assert "NOT CONVERGED" in text and "exact at lengths <= 12" in text and "fails" not in text
 
 
-@pytest.mark.slow
 def test_evaluation_is_the_same_in_another_process(poor: Path) -> None:
     arguments = ["evaluate", str(poor), "--distribution", "uniform", "--lengths", "2,3", "--samples", "40", "--json"]
     done = subprocess.run([sys.executable, "-m", "copycert", *arguments], capture_output=True, text=True, check=True)
@@ -145,7 +145,6 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
     )
 
 
-@pytest.mark.slow
 def test_a_comparison_lists_every_seed(comparison: tuple[Path, dict[str, Any]]) -> None:
     out, document = comparison
     runs = {(row["encoding"], row["train_distribution"], row["seed"]) for row in document["runs"]}

@@ -50,6 +50,7 @@ def flipped(flip: SingleFlip) -> np.ndarray:
     return string
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(1, 2), (2, 3), (2, 4), (3, 2), (1, 6)])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
 def test_every_string_up_to_length_ten_agrees_with_the_theory(a: int, b: int, scale: float) -> None:

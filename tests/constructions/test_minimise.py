@@ -153,6 +153,7 @@ def test_a_failed_start_is_kept_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert [one.start for one in search_minimisers(problem, 3, tmp_path)] == [one.start for one in found]
 
 
+@pytest.mark.slow
 def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -192,6 +193,7 @@ def test_the_polished_closed_form_is_the_best_of_brute_force_and_of_all_corners(
         assert polished <= searched.fun * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     sixteenths=st.integers(4, 64),
@@ -217,6 +219,7 @@ def test_certified_bounds_enclose_the_exact_loss_and_the_lower_bound_lies_below(
         assert excess >= certified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", ["free", "tied"])
 @pytest.mark.parametrize(
     ("parametrisation", "norm"), [("coupled", "linf"), ("coupled", "l2"), ("decoupled", "l2"), ("decoupled", "linf")]

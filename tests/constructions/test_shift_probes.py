@@ -38,6 +38,7 @@ def test_every_one_layer_probe_fails_on_one_of_the_strings(probe: Probe) -> None
     assert error < 1e-6 or float(probe.model.scores().detach().abs().max()) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", SHIFT_ENCODINGS)
 @settings(max_examples=25)
 @given(data=st.data())

@@ -171,6 +171,7 @@ def check_against_plain(config: ModelConfig, monkeypatch: pytest.MonkeyPatch) ->
     assert not is_plain(config, model, tokens, lambda: model(tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_fused_blocked_and_mapped_attention_agree_with_the_definition(
     encoding: str, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +179,7 @@ def test_fused_blocked_and_mapped_attention_agree_with_the_definition(
     check_against_plain(replace(SMALL, encoding=encoding), monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [
     {"mlp_width": 24}, {"heads": (2, 1)}, {"heads": (1, 4), "mlp_width": 8, "encoding": "hrope"},
     {"layers": 1, "encoding": "auto2d"}, {"layers": 1, "encoding": "alibi", "heads": 4},
@@ -456,6 +458,7 @@ def greedy(model: Transformer, prompt: Tensor, steps: int) -> Tensor:
     return tokens[:, prompt.shape[1] :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_generation_with_a_cache_equals_generation_without(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformer_module, "QUERY_BLOCK", 4)
@@ -499,6 +502,7 @@ def most_memory(model: Transformer, n: int) -> int:
     return max(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))
 
 
+@pytest.mark.slow
 def test_memory_of_exact_match_is_that_of_the_keys_and_values() -> None:
     """At 12,005 tokens one row of score blocks over all keys would take 49 MB and all scores 1.2 GB."""
     model = build_model(ModelConfig("rope2d", model_width=64), 0).requires_grad_(False)

@@ -206,6 +206,7 @@ def test_no_scheduler_at_the_address_is_told_in_one_line(monkeypatch: pytest.Mon
         list(sweep(square, [1], dask="tcp://127.0.0.1:9"))
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again(finished: Path) -> None:
     before = contents(finished)
     train(tiny(120), RunDirectory(finished), devices=CPU)
@@ -411,6 +412,7 @@ def test_bad_configurations_are_refused(arguments: dict[str, Any], told: str) ->
     assert told in str(caught.value)
 
 
+@pytest.mark.slow
 def test_mixed_precision_trains(tmp_path: Path) -> None:
     train(tiny(40, precision="bf16-mixed"), RunDirectory(tmp_path / "run"), devices=CPU)
     losses = [line["loss"] for line in RunDirectory(tmp_path / "run").metrics()]

@@ -103,6 +103,7 @@ def test_there_is_a_certificate_of_every_kind() -> None:
     assert {path.name for path in CERTIFICATES.glob("*.json")} == set(stored("statements.json"))
 
 
+@pytest.mark.slow
 def test_the_checker_s_own_command_proves_the_same() -> None:
     command = [sys.executable, "-m", "proofs_check.verify"]
     done = subprocess.run([*command, str(CERTIFICATES)], capture_output=True, text=True, check=False, cwd=ROOT)
@@ -112,6 +113,7 @@ def test_the_checker_s_own_command_proves_the_same() -> None:
     assert lost(expected, said) == []
 
 
+@pytest.mark.slow
 def test_the_checker_s_own_command_prints_the_same_json() -> None:
     command = [sys.executable, "-m", "proofs_check.verify", "--json", str(GOLDEN), str(GOLDEN / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -205,7 +207,6 @@ def test_json_objects_keep_their_fields(name: str, tmp_path: Path) -> None:
     assert lost(stored("json_fields.json")[name], answered(name, tmp_path)) == []
 
 
-@pytest.mark.slow
 def test_a_report_keeps_its_fields(report: Report) -> None:
     assert lost(stored("json_fields.json")["check"], spelled(report.exit_code, report.printed)) == []
 

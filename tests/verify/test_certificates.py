@@ -325,6 +325,7 @@ def test_claims_just_beyond_the_evidence_are_rejected_and_weaker_ones_accepted(o
             assert verify_file(path).accepted is accepted, (name, variant["claim"])
 
 
+@pytest.mark.slow
 def test_a_basis_of_another_lattice_or_of_a_sublattice_is_rejected(out: Path) -> None:
     document = next(d for d in documents(out).values() if d["kind"] == "grid-separation")
     bits, weight = int(document["evidence"]["bits"]), int(document["evidence"]["weight"])

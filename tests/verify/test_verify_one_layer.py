@@ -208,6 +208,7 @@ def test_two_thousand_tokens_before_the_string_at_any_size(exponent: int, tmp_pa
                 claimed(tmp_path, model, template, 1)
 
 
+@pytest.mark.slow
 def test_tokens_outside_the_prompt_cost_nothing(tmp_path: Path) -> None:
     """A vocabulary of 2^14 with as many outputs: all logits of all tokens would be 2^28 balls."""
     size = 2**14

@@ -554,6 +554,7 @@ def exact_length_by_mpmath(model, up_to):
     return up_to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "column", "scale", "b"),
     [
@@ -573,6 +574,7 @@ def test_scan_agrees_with_mpmath(bench, unit, column, scale, b):
     assert not bench.scan(inputs, limit + 1) and not bench.scan(inputs, 0, limit)
 
 
+@pytest.mark.slow
 def test_base_frequencies_are_radians(bench):
     model = ideal(1, 3, ["1", "1/10"], ["1", "1/10"], 30.0, "radian")
     explicit = bench.weights(model, "explicit.safetensors")
@@ -689,6 +691,7 @@ def test_counterexamples_of_any_model_agree_with_the_float_model(bench, seed, b)
     assert outcomes == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 22))
 def test_every_token_is_looked_at_where_it_stands(bench, seed):
     # Few symbols, so that the tokens around the string decide.
@@ -700,6 +703,7 @@ def test_every_token_is_looked_at_where_it_stands(bench, seed):
                 assert counterexample(bench, inputs, string, step) == model.wrong(string, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 4, 8])
 def test_counterexamples_of_position_only_models(bench, seed):
     model = random_position_only(seed)
@@ -795,6 +799,7 @@ def longest(accepts):
     return low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("b", [2, 3, 4, 7])
 def test_separation_agrees_with_the_scan(bench, b):
     inputs = bench.weights(ideal(2, b, ["1/3"], ALPHAS, 1e9))
@@ -857,6 +862,7 @@ def as_specified(model, basis, bits, weight):
     return holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("b", [2, 4, 5, 300])
 @pytest.mark.parametrize(("bits", "weight"), [(60, 2**17 + 3), (24, 3), (30, 97), (12, 1)])
 @pytest.mark.parametrize(
@@ -1152,6 +1158,7 @@ def replaced(document, path, value):
 GARBAGE = [None, True, [], {}, "", "x", "-1", "1/0", "1e999999999", [[[]]], {"a": []}, "\ud800", "0" * 30_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(9))
 def test_garbage_anywhere_is_rejected_without_an_accident(bench, index):
     document = good_certificates(bench)[index]
@@ -1173,6 +1180,7 @@ def run(*arguments, directory):
     return subprocess.run(command, capture_output=True, text=True, cwd=directory, check=False)
 
 
+@pytest.mark.slow
 def test_the_program(bench):
     names = []
     for number, document in enumerate(good_certificates(bench)):
@@ -1201,6 +1209,7 @@ def test_the_program(bench):
     assert done.stdout == "wrong.json: rejected: claim.constant is too small\n"
 
 
+@pytest.mark.slow
 def test_bad_usage(tmp_path):
     for arguments in ((), ("--json",), ("--unknown", "x"), ("none.json",)):
         done = run(*arguments, directory=tmp_path)

@@ -130,6 +130,7 @@ def test_lengths_proved_by_the_library_are_accepted_and_no_longer_ones_than_the_
     assert bound is None or bound.fails is None or low < bound.fails.length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "sharp", "shared", "repeated"])
 def test_every_shorter_length_is_accepted_with_the_same_evidence(bench, name):
     length = bench.lengths[name]
@@ -138,6 +139,7 @@ def test_every_shorter_length_is_accepted_with_the_same_evidence(bench, name):
         assert verdict.accepted, (shorter, verdict.reason)
 
 
+@pytest.mark.slow
 def test_an_accepted_length_is_copied_by_the_two_layers_run_in_balls(bench):
     copier = build_two_layer_copier(100, beyond_theorem=True)
     proof = prove_length(copier.scores(), 3)

@@ -57,6 +57,7 @@ def slow_length(frequencies: GridFrequencies, scale: Fraction, a: int, b: int, l
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.integers(0, 10**6),
@@ -183,6 +184,7 @@ def test_the_float_scan_would_notice_a_bound_made_too_small() -> None:
     assert wanted - set(columns_below(score, 3, 400, 10**6) or [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["1e-300", "1e300", "1e400", "1e5000"])
 def test_no_scale_leaves_the_range_of_the_float_scan(scale: str) -> None:
     """1/8193 turns come full circle at a column that begins a block, where the float angle is not exactly 0."""

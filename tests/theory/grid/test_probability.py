@@ -208,6 +208,7 @@ def test_the_interpreter_refuses_what_it_does_not_know() -> None:
         evaluate_in_balls(x + 1, {})
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([4, 8]), st.integers(1, 30), st.booleans())
 def test_every_draw_fails_by_dirichlets_ceiling(seed: int, d: int, scale: int, tilted: bool) -> None:

@@ -134,6 +134,7 @@ class BruteLoss:
 # --- the setting ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(1, 3), st.data())
 def test_relations_are_those_of_the_token_positions(n: int, a: int, data: st.DataObject) -> None:
     setting = MinimiserSetting(draw_grid_frequencies(4, 0, 0), n, Fraction(1), a)
@@ -267,6 +268,7 @@ def test_no_point_has_a_loss_below_the_bound(
     assert found.certified_loss > 0 and (found.excess > 0 or length == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", ["free", "tied"])
 @pytest.mark.parametrize(("d", "length", "bound"), [(4, 2, 2), (4, 3, 1), (8, 3, Fraction(3, 2))])
 def test_no_search_beats_the_bound(d: int, length: int, bound: Fraction | int, queries: str) -> None:
@@ -295,6 +297,7 @@ def test_the_bound_is_close_where_attention_is_concentrated() -> None:
     assert found.certified_excess <= excess <= 1.1 * found.certified_excess
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.sampled_from(["free", "tied"]), st.integers(2, 3), st.integers(0, 10**6))
 def test_any_evidence_proves_no_more_than_the_best_search(queries: str, length: int, seed: int) -> None:
@@ -315,6 +318,7 @@ def test_any_evidence_proves_no_more_than_the_best_search(queries: str, length: 
     assert other.excess >= 0
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(1, 4), st.integers(2, 4), st.integers(1, 9), st.floats(0.1, 60), st.integers(0, 10**6))
 def test_the_least_log_of_a_sum_is_bracketed_and_no_point_is_below(
@@ -339,6 +343,7 @@ def test_the_least_log_of_a_sum_is_bracketed_and_no_point_is_below(
     assert searched.fun >= found.lower - 1e-9
 
 
+@pytest.mark.slow
 def test_the_bound_keeps_its_worth_where_terms_differ_by_many_orders() -> None:
     """The certified excess is what the optimum over the hull, from SLSQP on the logarithm, comes to for each asker."""
     bound = Fraction(4)
@@ -430,6 +435,7 @@ def test_the_content_head_has_its_programme_s_loss_and_is_within_twice_the_certi
     assert content * 1e7 < alone <= position
 
 
+@pytest.mark.slow
 def test_branch_and_bound_finds_the_best_kinds_of_all() -> None:
     setting = setting_of(8, 3, 2, draw=2)
     problem = LossTerms(setting)
@@ -489,6 +495,7 @@ def copies_every_string(model: torch.nn.Module, setting: MinimiserSetting, n: in
     return bool((forced_answers(model, setting.task, strings) == strings).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [0, 1, 3])
 def test_the_exact_length_is_that_of_the_torch_model_with_b_not_zero(draw: int) -> None:
     setting = setting_of(16, 5, 2, draw=draw)
@@ -598,6 +605,7 @@ def test_claims_are_as_expected_and_their_certificates_accepted(out: tuple[Path,
     assert all(draw["torch_model_wrong"] for draw in claims["4.2/free/limit"].figures["draws"])
 
 
+@pytest.mark.slow
 def test_counted_failures_lie_below_the_bound_and_contradict_one_of_twice_the_exponent(
     out: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -694,6 +702,7 @@ def test_weaker_true_claims_are_accepted(
     assert verdict(tmp_path, document)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     st.sampled_from(["free", "tied"]), st.integers(2, 5), st.integers(0, 10**6), st.fractions(1, 3, max_denominator=4)

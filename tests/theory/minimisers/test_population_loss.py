@@ -124,6 +124,7 @@ def test_a_head_survives_the_way_through_the_torch_model_and_theta() -> None:
         HeadParameters("decoupled", "tied", 8, 2).theta(head)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), ceiling=st.floats(0.1, 6.0), length=st.integers(1, 5))
 def test_the_excess_is_never_negative_and_adds_up_with_the_floor(seed: int, ceiling: float, length: int) -> None:
     loss, head = PopulationLoss(draw_grid_frequencies(4, 0, 0), 1, length), random_head(4, 1, ceiling, seed)

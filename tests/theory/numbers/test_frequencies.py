@@ -83,6 +83,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
         read_grid_frequencies(tmp_path / "missing.json")
 
 
+@pytest.mark.slow
 def test_draws_depend_on_seed_and_number_alone() -> None:
     draw = draw_grid_frequencies(8, seed=3, draw=2)
     code = "from theory import *; print(repr(draw_grid_frequencies(8, seed=3, draw=2)))"
@@ -125,6 +126,7 @@ def test_fixed_point_agrees_with_mpmath(frequency: Turn | Radian | BasePower) ->
         assert enclosure.rad() < arb(2) ** -190
 
 
+@pytest.mark.slow
 @given(st.integers(1, 5), st.sampled_from(["radian", "turn"]), st.data())
 def test_documents_round_trip(m: int, unit: str, data: st.DataObject) -> None:
     numbers = st.lists(st.fractions(), min_size=m, max_size=m).map(lambda values: [str(value) for value in values])

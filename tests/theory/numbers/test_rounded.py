@@ -85,6 +85,7 @@ def test_a_bound_that_counts_too_few_additions_is_exceeded() -> None:
     assert worst > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [-1000, -100, -10, -1, 1, 10, 100, 1000])
 @pytest.mark.parametrize("series", SERIES)
 def test_a_sign_is_only_told_where_it_is_known(series: str, units: int) -> None:

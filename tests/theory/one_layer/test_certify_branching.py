@@ -107,6 +107,7 @@ def test_the_proof_is_of_the_kind_and_has_every_place(written: tuple[Path, Sampl
     assert count == sum(map(tree_size, outcome.trees.values()))
 
 
+@pytest.mark.slow
 def test_edited_trees_are_rejected(written: tuple[Path, Sample, Certified]) -> None:
     path, _, _ = written
     changes: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -135,6 +136,7 @@ def fixed_symbol(document: dict[str, Any]) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_a_leaf_raised_by_little_does_not_bound(written: tuple[Path, Sample, Certified]) -> None:
     """The numbers are sharp to about 2^-40: every leaf of the tree is read, and each of its numbers."""
     path, _, _ = written

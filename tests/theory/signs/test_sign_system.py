@@ -139,6 +139,7 @@ def test_witnesses_copy_every_string_by_brute_force(relation: str) -> None:
     assert min(margins) == witness.margin > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signs", "expected"), [("opposite", {(1, -1)}), ("equal", {(1, 1), (-1, -1)}), ("any", {(1, 1), (-1, -1)})]
 )
@@ -203,6 +204,7 @@ def test_every_proper_subset_of_a_certificate_can_be_satisfied() -> None:
                     check_certificate(rest)
 
 
+@pytest.mark.slow
 def test_equal_signs_need_a_certificate_for_either_sign() -> None:
     decision = decide("shift", 2, 3, 6, "equal")
     assert {found.votes for found in decision.certificates} == {
@@ -240,6 +242,7 @@ def random_lists(count: int, infix_lengths: list[int]) -> list[tuple[list[int], 
     ]
 
 
+@pytest.mark.slow
 def test_all_lists_certificates_cancel_for_random_lists() -> None:
     """Lists of 0 to 9 tokens that hold 0 and 1 too: the sum vanishes, or leaves what opposite signs make negative."""
     found = [(case.string, case.step) for case in decide("shift", None, None, 6).cases]
@@ -299,6 +302,7 @@ def test_tampered_certificates_are_rejected(tamper: Callable, reason: str) -> No
             check_certificate(replace(sound, cases=tamper(sound.cases)))
 
 
+@pytest.mark.slow
 def test_every_change_of_one_symbol_is_judged_by_the_sum() -> None:
     """An edit is accepted exactly if the edited cases still cancel by the code above."""
     sound = decide("shift", 2, 2, 6).certificates[0]
@@ -404,6 +408,7 @@ def distance(query: Position, key: Position) -> Related:
     return (query[2] - key[2],)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [4, 6])
 def test_a_function_is_decided_as_the_relation_that_it_is(length: int) -> None:
     named, given = decide("shift", 2, 3, length), decide(distance, 2, 3, length)

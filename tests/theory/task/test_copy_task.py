@@ -32,6 +32,7 @@ def test_grid_positions_agree_with_the_definition(batch: list[list[int]], newlin
         assert list(zip(row, column, strict=True)) == grid_positions_one_by_one(tokens, newline)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 5), st.integers(2, 6), st.integers(1, 9), st.data())
 def test_wanted_key_is_one_row_up_at_a_fixed_column(a: int, b: int, n: int, data: st.DataObject) -> None:
     task = theory_task(a, b)

@@ -54,6 +54,7 @@ def angle_by_mpmath(scores: AnchorScores, j: int, *, after: bool = False) -> mpm
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "pairs"), [("paper", 1), ("sharp", 3), ("shared", 1), ("repeated", 1)])
 def test_angles_agree_with_the_softmax_in_mpmath(variant: str, pairs: int) -> None:
     scores, length = scores_of(rho=2000, variant=variant, pairs=pairs)
@@ -70,6 +71,7 @@ def test_angles_agree_with_the_softmax_in_mpmath(variant: str, pairs: int) -> No
                 assert abs(float(queries.angle(j).mid()) - float(angle_by_mpmath(scores, j, after=True))) <= 2.0**-52
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "variant", "pairs"), [(1500, "paper", 1), (100, "sharp", 8)])
 def test_slopes_bound_every_step_of_a_scan(rho: int, variant: str, pairs: int) -> None:
     scores, length = scores_of(rho=rho, variant=variant, pairs=pairs)
@@ -83,6 +85,7 @@ def test_slopes_bound_every_step_of_a_scan(rho: int, variant: str, pairs: int) -
         assert enclosure.contains(curve.slope(Fraction(7, 2))) and enclosure.contains(curve.slope(Fraction(13, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [10_001, 10**6, 10**8])
 def test_all_strings_are_proved_up_to_the_length_of_the_paper(rho: int) -> None:
     """The certificate costs the same at every length; its timing stands in the benchmark."""
@@ -127,6 +130,7 @@ def test_queries_that_are_turned_the_wrong_way_are_not_proved() -> None:
     assert prove_length(turned, length) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "variant", "pairs"), [(2000, "sharp", 1), (10_001, "sharp", 8), (10_001, "shared", 1)])
 def test_brackets_are_narrow(rho: int, variant: str, pairs: int) -> None:
     scores, length = scores_of(rho=rho, variant=variant, pairs=pairs)
@@ -155,6 +159,7 @@ def test_the_sharp_constants() -> None:
     assert constants["shared", 1] / constants["sharp", 1] == pytest.approx(2**0.5, rel=0.001)
 
 
+@pytest.mark.slow
 def test_shapes_improve_with_the_number_of_pairs_and_stay_below_the_quadrant() -> None:
     slopes = [curve_shape(pairs).slope for pairs in (1, 2, 4, 8)]
     assert slopes == sorted(slopes) and slopes[0] > 0.65 and slopes[-1] < pi / 2

@@ -55,6 +55,7 @@ def test_every_string_up_to_length_ten_is_copied(paper: TwoLayerCopier) -> None:
         assert wrong_strings(paper, all_strings(n)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["sharp", "shared", "repeated"])
 def test_the_new_variants_copy_every_short_string_too(variant: str) -> None:
     copier = build_two_layer_copier(1000, variant=variant, beyond_theorem=True)
@@ -64,6 +65,7 @@ def test_the_new_variants_copy_every_short_string_too(variant: str) -> None:
         assert wrong_strings(copier, all_strings(n)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uniform", "recursive-flip", "single-flip", "constant"])
 def test_strings_of_a_thousand_symbols_in_float64(paper: TwoLayerCopier, kind: str) -> None:
     """The same at length L0 = 10859 takes half a minute a string and stands in the acceptance run."""
