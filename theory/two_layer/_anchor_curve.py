@@ -17,6 +17,7 @@ in two until the enclosure of phi' decides. Cost is independent of the length.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,6 +33,13 @@ MOST_CUTS = 24
 
 #: Derivatives of D that are evaluated on each interval; the next one is bounded once for all.
 TAYLOR_ORDER = 8
+
+#: Largest phase whose cosine floats are asked for; beyond it balls alone sample the slope.
+MOST_PHASE = 1e4
+
+#: By how much of itself a float's slope may be off and not be taken for the least: phases below MOST_PHASE are known to
+#: 2^-39, so a score up to 1000 to 2^-29.
+ROUGHNESS = 1e-6
 
 #: Most intervals looked at in one proof.
 MOST_PIECES = 200_000
@@ -214,11 +222,33 @@ def _everywhere(
 
 
 def least_slope_place(curve: Curve, low: Fraction, high: Fraction, samples: int = 512) -> tuple[Fraction, arb]:
-    """Where phi' is least among equally spaced sample points of [low, high], and its value there. No proof."""
+    """Where phi' is least among equally spaced sample points of [low, high], and its value there. No proof.
+
+    Floats leave out the places whose slope is clearly not the least; balls choose among the others.
+    """
     places = [low + (high - low) * k / samples for k in range(samples + 1)]
+    if max(map(float, curve.radians)) * float(high) < MOST_PHASE:
+        rough = _rough_slopes(curve, [float(x) for x in places])
+        cut = min(rough) + ROUGHNESS * abs(min(rough))
+        places = [x for x, slope in zip(places, rough, strict=True) if slope <= cut]
     slopes = [(float(curve.slope(x).mid()), x) for x in places]
     x = min(slopes)[1]
     return x, curve.slope(x)
+
+
+def _rough_slopes(curve: Curve, places: list[float]) -> list[float]:
+    """phi' in plain floats."""
+    waves = [(float(u), float(v), float(beta)) for (u, v), beta in zip(curve.coefficients, curve.radians, strict=True)]
+    constant, slopes = float(curve.constant), []
+    for x in places:
+        value, change = constant, 0.0
+        for u, v, beta in waves:
+            cosine, sine = math.cos(beta * x), math.sin(beta * x)
+            value += u * cosine + v * sine
+            change += beta * (v * cosine - u * sine)
+        fall = math.exp(-abs(value))  # 1/(2 cosh D) = fall/(1 + fall^2), without overflow
+        slopes.append(-change * fall / (1 + fall * fall))
+    return slopes
 
 
 def _curve(frequencies: tuple[Frequency, ...], coefficients: tuple[tuple[arb, arb], ...], ratio: Fraction) -> Curve:

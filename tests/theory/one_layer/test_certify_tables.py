@@ -173,7 +173,7 @@ def test_tables_agree_with_all_strings(relation: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("distance", [1e-9, -1e-9, 1e-15, -1e-15])
+@pytest.mark.parametrize("distance", [*(pytest.param(x, marks=pytest.mark.deep) for x in (1e-9, -1e-9)), 1e-15, -1e-15])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_near_ties_agree_with_all_strings(relation: str, distance: float) -> None:
     tied = 0

@@ -15,6 +15,7 @@ from theory import InputError, Turn, paper_two_layer_length, theory_task, two_la
 from theory.numbers import working_precision
 from theory.two_layer import (
     AnchorScores,
+    _anchor_curve,
     all_budgets,
     anchor_lemma,
     curve_shape,
@@ -24,7 +25,7 @@ from theory.two_layer import (
     plane_curve_ceiling,
     prove_length,
 )
-from theory.two_layer._anchor_curve import slope_is_at_least
+from theory.two_layer._anchor_curve import Curve, least_slope_place, slope_is_at_least
 from theory.two_layer._ceiling import plane_curve_fails
 from theory.two_layer._length import StepJudge
 from theory.two_layer._theorem_3_2 import anchor_product
@@ -300,3 +301,23 @@ def test_bad_input(call: Callable[[AnchorScores], object], message: str) -> None
     scores, _ = scores_of(rho=10_001)
     with pytest.raises(InputError, match=message):
         call(scores)
+
+
+@pytest.mark.parametrize("variant", ["paper", "sharp", "shared"])
+def test_floats_leave_the_place_of_least_slope_to_balls(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same place as balls alone choose, far fewer of them asked."""
+    scores = build_two_layer_copier(Fraction(20000), 2, 3, variant, pairs=1 if variant == "paper" else 8).scores()
+    asked: list[Fraction | int] = []
+    slope = Curve.slope
+    monkeypatch.setattr(Curve, "slope", lambda self, x: (asked.append(x), slope(self, x))[1])
+    with working_precision(scores.precision):
+        curve = scores.source_curve()
+        for length in (60, 10**4, 10**6, 10**7):
+            asked.clear()
+            found = least_slope_place(curve, Fraction(1), Fraction(length))
+            counted = len(asked)
+            with monkeypatch.context() as patch:
+                patch.setattr(_anchor_curve, "MOST_PHASE", 0.0)
+                alone = least_slope_place(curve, Fraction(1), Fraction(length))
+            assert found[0] == alone[0] and found[1].overlaps(alone[1])
+            assert len(asked) - counted > 500 and (counted < 100 or length < 100)
