@@ -204,7 +204,7 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(value[index], (*here, index))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", sorted(_CHECKS))
 def test_garbage_in_any_place_is_no_accident(genuine: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Genuine certificates take a hundredth of the limit; garbage may take all of it.

@@ -72,7 +72,7 @@ def test_the_table_above_has_lengths_on_both_sides() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [4, 8, pytest.param(12, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("d", [4, *(pytest.param(x, marks=pytest.mark.deep) for x in (8, 12))])
 def test_the_model_fails_exactly_beyond_the_predicted_length(d: int) -> None:
     """70 draws for each d, 210 in all: the witness is wrong, single-flip strings (all up to 200) and samples of
     length n* are right.

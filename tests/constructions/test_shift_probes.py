@@ -186,7 +186,7 @@ def test_t5_buckets_are_those_of_the_publication() -> None:
         assert r < 16 * exp((k - 15) / 16 * np.log(8)) * (1 + gamma(40))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_same_seed_same_model_in_a_new_process() -> None:
     code = (
         "from constructions import *; o = optimise_probe(ShiftProbe('t5', 2, 3, 7), 4, 40);"

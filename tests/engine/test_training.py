@@ -452,7 +452,7 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)])
 def test_an_interrupt_keeps_every_step(finished: Path, tmp_path: Path, number: signal.Signals) -> None:
     """A signal while it trains: a checkpoint of that very step, and then an undisturbed run's bytes."""
     out = tmp_path / "run"

@@ -1,5 +1,6 @@
 """Sign systems: rows against token sequences, decisions against brute force, certificates against any A, B."""
 
+import functools
 import json
 import random
 from collections import Counter
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import theory
 from copycert.command._main import cli
 from proofs_check.claims import decision_certificate
-from theory import InputError, decide, theory_task, thresholds
+from theory import InputError, theory_task, thresholds
 from theory.signs import Case, Certificate, Layout, Unknown, Witness, check_certificate, sign_system
 from theory.signs._certificate import RejectedError, balance, check_witness
 from theory.signs._system import Step, steps_up_to
@@ -26,6 +28,9 @@ from theory.task._relations import HIROPE_WINDOW
 SIX_ANY = (("000", 3), ("0101", 2), ("00100", 3), ("001101", 2))
 FIVE_OPPOSITE = (("001", 3), ("100", 3), ("00011", 3), ("00110", 3))
 FIVE_SINGLE_B = (("00", 2), ("01", 2), ("001", 3), ("100", 3), ("0101", 4), ("1100", 4), ("00011", 3), ("10100", 3))
+
+#: Decisions are plain data that nothing changes: each is made once.
+decide = functools.cache(theory.decide)
 
 
 def certificate(cases, a, b, votes=()) -> Certificate:  # type: ignore[no-untyped-def]
