@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from math import inf, isfinite, nextafter
 from typing import Any
@@ -41,6 +42,9 @@ LONGEST = 6
 
 #: A leaf's number is in units of 2^(unit - 44).
 LEAF_BITS = 44
+
+#: How far an entry is moved, in the largest of its tensor.
+FURTHEST = 6.0
 
 #: Models drawn before a kind of margin is given up.
 MOST_DRAWS = 20
@@ -273,10 +277,10 @@ def _angle(frequency: Frequency, distance: int) -> float:
     return float(float(frequency[1]) ** (float(frequency[2]) if len(frequency) == 3 else 1.0) * distance)
 
 
-def _draw(g: np.random.Generator, kind: str, tails: int) -> tuple[PlainModel, int]:
+def _draw(g: np.random.Generator, kind: str, spare: int = 0, tails: int = 0) -> tuple[PlainModel, int]:
     """A model near one that copies, and its number of pairs (of coordinates, without those of the tails).
 
-    Each head has `tails` channels of its values, and `tails` pairs of its keys, that hold nothing yet.
+    Each head has `spare` channels of its values, and `tails` pairs of its keys, that hold nothing yet.
     """
     encoding = str(g.choice(["grid", "row", "rope", "alibi", "nope"], p=[0.74, 0.1, 0.1, 0.03, 0.03]))
     a, b = int(g.integers(1, 4)), int(g.integers(2, 5))
@@ -291,7 +295,7 @@ def _draw(g: np.random.Generator, kind: str, tails: int) -> tuple[PlainModel, in
     pairs = len(row) + len(column) or 2 * half
     # Tails turn slowly, so that no cosine there is nearly 0.
     column += tuple(("turn", Fraction(int(g.integers(1, 7)), 256)) for _ in range(tails)) if column else ()
-    width, channels = vocabulary + 1, 2 + tails
+    width, channels = vocabulary + 1, 2 + spare
     distance = (-1, len(prefix) - (len(infix) - 2)) if ends else (0, -len(infix))
     embedding = np.concatenate([np.ones((vocabulary, 1)), np.eye(vocabulary)], axis=1)
     readout = np.zeros((vocabulary if wide else 2, width))
@@ -322,7 +326,7 @@ def _draw(g: np.random.Generator, kind: str, tails: int) -> tuple[PlainModel, in
         asks[0::2, 0] = 1.0
         queries.append(np.concatenate([noisy(query), asks]))
         keys.append(np.concatenate([noisy(key), empty]))
-        values.append(np.concatenate([noisy(value), np.zeros((tails, width))]))
+        values.append(np.concatenate([noisy(value), np.zeros((spare, width))]))
         outputs.append(noisy(output))
         strength = strength if alike else float(g.uniform(1.0, 5.0))
     residual, pre, final = (bool(g.random() < part) for part in (0.3, 0.2, 0.25 if kind != "half" else 0.15))
@@ -362,14 +366,16 @@ def with_entry(plain: PlainModel, name: str, place: tuple[int, int], entry: floa
     return replace(plain, **{name: entries})
 
 
-def copier(g: np.random.Generator, kind: str, longest: int, tails: int) -> tuple[PlainModel, int, int] | None:
+def copier(
+    g: np.random.Generator, kind: str, longest: int, spare: int = 0, tails: int = 0
+) -> tuple[PlainModel, int, int] | None:
     """A model that copies every string up to a length (2 at most in one row), with its pairs and that length.
 
     None where none of some that are drawn does.
     """
     criterion = "half" if kind == "half" else "argmax"
     for _ in range(MOST_DRAWS):
-        plain, pairs = _draw(g, kind, tails)
+        plain, pairs = _draw(g, kind, spare, tails)
         reach = longest if plain.ends else min(longest, 2)
         for _ in range(7 if kind == "half" else 1):
             if _worth(plain, reach, criterion, FEW_BITS)[0] > 0:
@@ -389,7 +395,8 @@ def solved(g: np.random.Generator, kind: str, longest: int, by: str, aim: float,
 
 def _solved(g: np.random.Generator, kind: str, longest: int, by: str, aim: float, depth: float) -> Model | None:
     count = 2 + int(depth) // 45 if aim else 0
-    found, criterion = copier(g, kind, longest, count), "half" if kind == "half" else "argmax"
+    of_keys, criterion = by == "score", "half" if kind == "half" else "argmax"
+    found = copier(g, kind, longest, 0 if of_keys else count, count if of_keys else 0)
     if found is None:
         return None
     plain, pairs, longest = found
@@ -412,8 +419,8 @@ def _solved(g: np.random.Generator, kind: str, longest: int, by: str, aim: float
         with ctx.workprec(BITS):
             wanted = _ball(truth.unit(critical) * 2**95 * Fraction(aim * 2.0**-depth))
         for tail in range(count):
-            at = (2 * pairs + 2 * tail, 1 + token) if name == "key" else (2 + tail, 1 + token)
-            corrected = _corrected(plain, "key" if name == "key" else "value", at, row, criterion, wanted)
+            name, line = ("key", 2 * pairs + 2 * tail) if of_keys else ("value", 2 + tail)
+            corrected = _corrected(plain, name, (line, 1 + token), row, criterion, wanted, int(depth) + 200)
             if corrected is None:
                 return None
             plain = corrected
@@ -424,51 +431,78 @@ def _solved(g: np.random.Generator, kind: str, longest: int, by: str, aim: float
 def _last_right(model: Model) -> Model | None:
     """The last float at which the margin is above 0, near the one at which it crosses 0."""
 
-    def right(ulps: int) -> bool:
-        plain = moved(model.plain, (name, place), ulps)
-        return bool(_worth(plain, model.longest, model.criterion, 2 * FEW_BITS)[0] > 0)
-
     if model.entry is None:
         return None
-    name, place = model.entry
+    entry = model.entry
+
+    @cache
+    def right(ulps: int) -> bool:
+        plain = moved(model.plain, entry, ulps)
+        return bool(_worth(plain, model.longest, model.criterion, 2 * FEW_BITS)[0] > 0)
+
     for ulps in (0, *(side * reach for reach in range(1, 6) for side in (1, -1))):
         for side in (-1, 1):
             if right(ulps) and not right(ulps + side):
-                return replace(model, plain=moved(model.plain, model.entry, ulps), down=side < 0)
+                return replace(model, plain=moved(model.plain, entry, ulps), down=side < 0)
     return None
 
 
 def _crossing(
     g: np.random.Generator, plain: PlainModel, name: str, place: tuple[int, int], longest: int, criterion: str
 ) -> float | None:
-    """The entry at which the least worth crosses 0, as far as one float tells."""
+    """The entry at which the least worth crosses 0, as far as one float tells.
+
+    Differences are straight lines in an entry of a value or of the read-out.
+    """
     entries = getattr(plain, name)
     old, size, direction = float(entries[place]), float(np.abs(entries).max()), 1 if g.random() < 0.5 else -1
+
+    if criterion == "argmax" and name != "key":
+        start, end = (
+            [
+                float(value.mid())
+                for row in _rows(with_entry(plain, name, place, x), longest)
+                for value in row.differences
+            ]
+            for x in (old, old + size)
+        )
+        slopes = [(there - here) * direction for here, there in zip(start, end, strict=True)]
+        for side in (1, -1):
+            ways = [-here / (slope * side) for here, slope in zip(start, slopes, strict=True) if slope * side < 0]
+            if ways and min(ways) < FURTHEST:
+                return old + side * direction * size * min(ways)
+        return None
 
     def worth(entry: float) -> float:
         return float(_worth(with_entry(plain, name, place, entry), longest, criterion, FEW_BITS)[0].mid())
 
     for side in (direction, -direction):
-        for reach in (0.5, 2.0, 8.0):
+        for reach in (1.5, FURTHEST):
             end = old + side * reach * size
             if worth(end) < 0:
                 return float(brentq(worth, old, end, xtol=size * 2.0**-60, rtol=2.0**-50, maxiter=60))
     return None
 
 
+def _rows(plain: PlainModel, longest: int) -> list[Row]:
+    with ctx.workprec(FEW_BITS):
+        sight = _Sight(plain, False)
+        return [row for n in range(1, longest + 1) for row in sight.rows(n)]
+
+
 def _corrected(
-    plain: PlainModel, name: str, place: tuple[int, int], row: Row, criterion: str, aim: arb
+    plain: PlainModel, name: str, place: tuple[int, int], row: Row, criterion: str, aim: arb, bits: int
 ) -> PlainModel | None:
     """The entry set so that the row's worth is what is aimed at, to first order, as far as one float tells."""
 
     def worth(entry: float) -> arb:
-        with ctx.workprec(BITS):
+        with ctx.workprec(bits):
             sight = _Sight(with_entry(plain, name, place, entry), criterion == "half")
             rows = sight.rows(row.length)
             return _row_worth(next(one for one in rows if (one.step, one.string) == (row.step, row.string)))
 
-    nudge = 2.0**-200
-    with ctx.workprec(BITS):
+    nudge = 2.0**-70
+    with ctx.workprec(bits):
         here = worth(0.0)
         slope = (worth(nudge) - here) / arb(nudge)
         if slope.contains(0):
@@ -479,7 +513,7 @@ def _corrected(
 
 def tied(g: np.random.Generator, kind: str, longest: int) -> Model | None:
     """Two outputs with the same read-out: an exact tie, which is a failure."""
-    found = copier(g, kind, longest, 0)
+    found = copier(g, kind, longest)
     if found is None:
         return None
     plain, _, longest = found
@@ -492,7 +526,7 @@ def tied(g: np.random.Generator, kind: str, longest: int) -> Model | None:
 
 def drawn(g: np.random.Generator, kind: str) -> Model:
     """Any model: some copy up to the longest strings, some fail at once."""
-    plain, _ = _draw(g, kind, 0)
+    plain, _ = _draw(g, kind)
     if kind == "half":
         plain = replace(plain, readout=plain.readout * 2.0 ** int(g.integers(0, 5)))
     longest = LONGEST if plain.ends and plain.heads == 1 else 4 if plain.ends else 3
