@@ -83,6 +83,9 @@ FAR = {
 
 FORGERIES = ("none", "length", "fails", "witness", "threshold", "ulp", "digest", "token", "other")
 
+#: Other models, or prompts, that are tried until the certificate is false of one.
+MOST_CHANGES = 5
+
 #: How far below the largest vote a margin is solved to lie, as powers of two: about the error of votes as the checker
 #: rounds them, of weights, and of balls at its two precisions.
 DEPTHS = ((92.0, 102.0), (125.0, 136.0), (185.0, 205.0), (755.0, 785.0))
@@ -147,8 +150,11 @@ def forged(number: int, seed: int = SEED) -> Forged:
     if forgery == "digest":
         neighbour = moved(plain, _any_entry(g, plain), 1)
     elif forgery in ("ulp", "token", "other"):
-        plain = _changed(g, forgery, model)
-        truth = Truth(plain, reach, criterion)
+        for _ in range(1 if forgery == "ulp" else MOST_CHANGES):
+            plain = _changed(g, forgery, model)
+            truth = Truth(plain, reach, criterion)
+            if is_true(truth, certificate) is False:
+                break
     true = is_true(truth, certificate) if neighbour is None else False
     return Forged(
         number, kind, forgery, model.solved, plain, neighbour, criterion, reach, certificate, true,
