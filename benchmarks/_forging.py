@@ -778,6 +778,14 @@ def is_true(truth: Truth, certificate: Certificate) -> bool | None:
         return judges[certificate.kind](truth, certificate.evidence, certificate.claim)
 
 
+def claim_is_true(truth: Truth, certificate: Certificate) -> bool | None:
+    """Is what a certificate claims true, whatever its evidence?"""
+    with ctx.workprec(BITS):
+        if certificate.kind == "one-layer-counterexample":
+            return _witness_true(truth, certificate.evidence, certificate.claim)
+        return _claim_true(truth, certificate.claim)
+
+
 def _claim_true(truth: Truth, claim: Document) -> bool | None:
     answers = [truth.copied(n) for n in range(1, claim["copies_up_to"] + 1)]
     if claim.get("fails_at") is not None:

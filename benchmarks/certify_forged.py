@@ -41,6 +41,7 @@ from benchmarks._forging import (
     Model,
     Step,
     Truth,
+    claim_is_true,
     drawn,
     is_true,
     moved,
@@ -101,7 +102,7 @@ class Forged:
         plain: the model in the weights file; `neighbour` the one whose digest is told, if that is another.
         criterion, longest: what `certify` is asked.
         certificate: the document but for its inputs.
-        true: is everything in it true? None where that is open.
+        true, claim: is everything in it true, and is its claim, of the weights that it lies beside? None where open.
         copied: by length, is every string copied?
         units: the margin that the claim is about.
         evidence: plain, thresholds, trees, or a witness.
@@ -117,6 +118,7 @@ class Forged:
     longest: int
     certificate: Certificate
     true: bool | None
+    claim: bool | None
     copied: tuple[bool | None, ...]
     units: float
     evidence: str
@@ -156,9 +158,10 @@ def forged(number: int, seed: int = SEED) -> Forged:
             if is_true(truth, certificate) is False:
                 break
     true = is_true(truth, certificate) if neighbour is None else False
+    copied, margin = (truth.copied(n) for n in range(1, reach + 1)), units(truth, _spoken_of(truth, certificate))
     return Forged(
         number, kind, forgery, model.solved, plain, neighbour, criterion, reach, certificate, true,
-        tuple(truth.copied(n) for n in range(1, reach + 1)), units(truth, _spoken_of(truth, certificate)), evidence,
+        claim_is_true(truth, certificate), tuple(copied), margin, evidence,
     )  # fmt: skip
 
 
@@ -368,7 +371,8 @@ def record(number: int, seed: int = SEED) -> dict[str, Any]:
         "longest": one.longest, "heads": plain.heads, "outputs": plain.outputs,
         "position": "grid" if plain.ends else "one row" if plain.row else "rope" if plain.column else
         "alibi" if plain.slopes else "nope",
-        "true": one.true, "model": "fails" if False in one.copied else "untold" if None in one.copied else "copies",
+        "true": one.true, "claim": one.claim,
+        "model": "fails" if False in one.copied else "untold" if None in one.copied else "copies",
         "units": one.units, "accepted": found.accepted, "reason": found.reason, "status": answer.status,
         "faults": faults_of(one, found) + [f"certify: {fault}" for fault in wrong],
         "seconds": found.seconds, "certify_seconds": answer.seconds, "forged_in": round(forged_in, 3),
@@ -408,6 +412,11 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
             "tied": sum(row["units"] == 0 for row in rows),
             **{kind: accepted([row for row in near if row["kind"] == kind]) for kind in KINDS}, **accepted(near),
         },
+        "untold": sum(row["true"] is None for row in rows),
+        "false_claims": sum(row["claim"] is False for row in rows),
+        "rejected_units": max(
+            (abs(row["units"]) for row in rows if row["true"] and row["accepted"] is False), default=0.0
+        ),
         "status": dict(Counter(row["status"] for row in rows)),
         "reasons": dict(Counter(row["reason"] for row in rows if row["reason"]).most_common()),
         "longest_seconds": max((row["seconds"] for row in rows), default=0.0),
@@ -418,17 +427,19 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def summary(found: dict[str, Any]) -> str:
     """The totals in some sentences, as the docs have them."""
-    near, status = found["near"], found["status"]
+    near, status, untold = found["near"], found["status"], found["untold"]
     wrong = sum(fault["count"] for fault in found["faults"].values())
     shares = ", ".join(f"{kind} {near[kind]['false']} false and {near[kind]['true']} true" for kind in KINDS)
     accepted = f"{100 * near['true_accepted'] / near['true']:.1f}%"
     said = ", ".join(f"{status.get(word, 0)} {word}" for word in ("PROVED", "REFUTED", "UNDECIDED"))
     return (
-        f"{found['certificates']} certificates, {found['false']} of them false and {found['true']} true. Accepted: "
+        f"{found['certificates']} certificates, {found['false']} of them false ({found['false_claims']} by their claim)"
+        f" and {found['true']} true{f', {untold} untold' if untold else ''}. Accepted: "
         f"{found['false_accepted']} of the false ones and {found['true_accepted']} of the true ones. In "
         f"{near['certificates']} the margin that the claim is about lies within {NEAR_UNITS} rounding bounds of 0, "
         f"{near['below']} times below and {near['above']} times above ({shares}); of the {near['true']} true ones "
-        f"among them the checker accepts {accepted}. `certify` on the same models: {said}. The longest check took "
+        f"among them the checker accepts {accepted}. What it rejects although it is true has a margin of at most "
+        f"{found['rejected_units']:.1g} rounding bounds. `certify` on the same models: {said}. The longest check took "
         f"{found['longest_seconds']:.2f} s. Faults of any kind, a false certificate accepted, a false verdict, a "
         f"traceback, a check unfinished among them: {wrong}."
     )
