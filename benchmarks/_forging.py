@@ -401,7 +401,7 @@ def _solved(g: np.random.Generator, kind: str, longest: int, by: str, aim: float
         return None
     plain, pairs, longest = found
     around = sorted({*plain.prefix, *plain.infix})
-    token = int(g.choice(around if by == "value" else plain.data))
+    token = int(g.choice(around if by == "value" and kind != "half" else plain.data))
     if by == "value":
         name, place = "value", (int(g.integers(0, 2)), 1 + token)
     elif by == "readout":

@@ -171,7 +171,7 @@ def _model(g: np.random.Generator, kind: str) -> tuple[str, Model]:
         forgery, sign = list(NEAR)[int(g.choice(len(NEAR), p=[*NEAR.values()]))]
         level = int(g.choice(len(DEPTHS), p=HOW_OFTEN))
         by = "value" if level == 3 else str(g.choice(SOLVED, p=[0.35, 0.2, 0.45]))
-        longest = int(g.choice([1, 2, 3, 4], p=[0.2, 0.35, 0.33, 0.12]))
+        longest = min(int(g.choice([1, 2, 3, 4], p=[0.2, 0.35, 0.3, 0.15])), 4 if kind == "one head" else 3)
         model = solved(g, kind, longest, by, sign, float(g.uniform(*DEPTHS[level])))
         if model is not None:
             return forgery, model
