@@ -50,6 +50,7 @@ acceptance: $(STAMP)
 	$(BIN)/python -m benchmarks.certify_seeds
 	$(BIN)/python -m benchmarks.certify_campaign
 	$(BIN)/python -m benchmarks.certify_hostile
+	$(BIN)/python -m benchmarks.certify_forged
 	$(BIN)/python -m benchmarks.certify_branching
 
 clean:

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import certify_campaign, certify_hostile, minimiser_comparison, minimisers
+from benchmarks import certify_campaign, certify_forged, certify_hostile, minimiser_comparison, minimisers
 from benchmarks._campaign import Record, read
 from benchmarks.training import HALF_HOUR
 from copycert.sampled import summary
@@ -103,6 +103,12 @@ def hostile(rows: Rows) -> list[str]:
     """The sentence of the hostile campaign."""
     longest = max(row["longest"] for row in rows)
     return [certify_hostile.summary(certify_hostile.totals(rows)), f"exact ties; strings up to length {longest}."]
+
+
+def forged(rows: Rows) -> list[str]:
+    """The paragraph of the forged certificates, and their table."""
+    found = certify_forged.totals(rows)
+    return [certify_forged.summary(found), table(certify_forged.forgery_lines(found))]
 
 
 def branching(rows: Rows) -> list[str]:
@@ -467,6 +473,7 @@ FIGURES = (
     Figure("docs/certify.md", "certify_seeds", trained_seeds),
     Figure("docs/certify.md", "certify_campaign", campaign),
     Figure("docs/certify.md", "certify_hostile", hostile),
+    Figure("docs/certify.md", "certify_forged", forged),
     Figure("docs/certify.md", "certify_branching", branching),
     Figure("docs/training.md", "training", half_hour),
     Figure("docs/training.md", "training", trained),

@@ -13,6 +13,7 @@ from benchmarks import (
     acceptance,
     certify_branching,
     certify_campaign,
+    certify_forged,
     certify_hostile,
     certify_seeds,
     encodings,
@@ -75,6 +76,7 @@ RUNS = {
         certify_campaign, 4, {"KINDS": {"random": (4, 2), "copying": (4, 2)}, "AROUND": 2, "CHUNK": 2}, [],
         ["--scale", "0.5"],
     ),
+    "certify_forged": Small(certify_forged, 4, {}, ["--count", "4"], ["--count", "4", "--seed", "1"]),
     "certify_hostile": Small(certify_hostile, 6, {}, ["--count", "6"], ["--count", "6", "--seed", "1"]),
     "certify_seeds": Small(
         certify_seeds, 5,

@@ -42,6 +42,14 @@ CHANGES: dict[str, list[Callable[[Rows], None]]] = {
         lambda rows: set_to(rows[0], status="UNDECIDED"),
         lambda rows: set_to(rows[5], longest=7),
     ],
+    "forged": [
+        lambda rows: set_to(next(row for row in rows if not row["true"]), accepted=True),
+        lambda rows: set_to(next(row for row in rows if row["true"]), accepted=False),
+        lambda rows: set_to(next(row for row in rows if 0 < row["units"] <= 10), units=11.0),
+        lambda rows: set_to(rows[3], faults=["unfinished"]),
+        lambda rows: set_to(rows[3], forgery="other"),
+        lambda rows: set_to(rows[0], seconds=20.0),
+    ],
     "branching": [
         lambda rows: set_to(rows[0], proved_by_branching=11),
         lambda rows: set_to(rows[3], false_proved=1),
