@@ -38,6 +38,8 @@ from proofs_check.verify.one_layer import _branching, _copies, _model
 from proofs_check.verify.reading import ball, working_precision
 from tests.models.every_string import slow_differences
 
+pytestmark = pytest.mark.slow
+
 #: Of every kind, and for each of the mutants below one that it accepts.
 NUMBERS = (*range(8), 13, 19, 20, 22, 31, 41, 48, 52, 58, 61, 62, 75, 110, 123, 142, 146, 168, 204, 280, 286)
 
