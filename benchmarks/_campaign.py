@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -133,3 +136,64 @@ def write_fresh(path: Path, head: Record, folders: Sequence[str], rows: Iterable
 def show(found: Any) -> None:
     """Print what a run came to."""
     print(json.dumps(found, indent=1))
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A campaign of numbered cases, each a function of the seed and its number.
+
+    Attributes:
+        cases: how many there are.
+        seed: of the stored rows.
+        what: what they are, in the plural.
+        results: the results file.
+        folders: what the rows depend on.
+    """
+
+    cases: int
+    seed: int
+    what: str
+    results: Path
+    folders: tuple[str, ...]
+
+    def run(
+        self,
+        arguments: list[str] | None,
+        description: str | None,
+        record: Callable[[int, int], Record],
+        totals: Callable[[list[Record]], Record],
+    ) -> int:
+        """Make the rows that are missing, `record(number, seed)`, and show the totals; 1 where these name faults."""
+        parser = option_parser(description, self.results, scale=f"fraction of the {self.what}")
+        parser.add_argument("--first", type=int, default=0)
+        parser.add_argument("--count", type=int, default=None)
+        parser.add_argument("--seed", type=int, default=self.seed)
+        options = parser.parse_args(arguments)
+        count = max(1, round(self.cases * options.scale)) if options.count is None else options.count
+        results = Results(options.out, {"seed": options.seed}, self.folders)
+        wanted = range(options.first, options.first + count)
+        for number in progress(results.missing(wanted, lambda row: row["number"]), self.what):
+            results.add(record(number, options.seed))
+        found = totals(results.rows)
+        show(found)
+        return 1 if found["faults"] else 0
+
+
+class OutOfTimeError(BaseException):
+    """Not an Exception: the checker turns every Exception into a rejection."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """OutOfTimeError after so many seconds."""
+
+    def stop(*_: object) -> None:
+        raise OutOfTimeError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

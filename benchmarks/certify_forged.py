@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._campaign import Results, option_parser, progress, show
+from benchmarks._campaign import Numbered, OutOfTimeError, within
 from benchmarks._forging import (
     KINDS,
     SOLVED,
@@ -54,7 +54,7 @@ from benchmarks._forging import (
     witness,
     witnessed,
 )
-from benchmarks.certify_hostile import PATIENCE, TENSORS, Hostile, _OutOfTimeError, _within, ask, engine_model, faults
+from benchmarks.certify_hostile import PATIENCE, TENSORS, Hostile, ask, engine_model, faults
 from proofs_check.certify import save
 from proofs_check.verify import verify_file
 from tests.models.every_string import PlainModel, judge
@@ -320,12 +320,12 @@ def checked(path: Path) -> Checked:
     """The checker on a file."""
     start = time.perf_counter()
     try:
-        with _within(PATIENCE):
+        with within(PATIENCE):
             verdict = verify_file(path)
         found = Checked(
             verdict.accepted, "" if verdict.accepted else category(str(verdict.reason)), str(verdict.statement)
         )
-    except _OutOfTimeError:
+    except OutOfTimeError:
         found = Checked(None, "unfinished")
     except Exception:
         found = Checked(None, "traceback " + traceback.format_exc().strip().splitlines()[-1].split(":")[0])
@@ -461,20 +461,9 @@ def forgery_lines(found: dict[str, Any]) -> list[list[str]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Forge the certificates that are missing; 1 on any fault."""
-    parser = option_parser(__doc__, RESULTS, scale="fraction of the certificates")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    count = max(1, round(CERTIFICATES * options.scale)) if options.count is None else options.count
-    results = Results(options.out, {"seed": options.seed}, FOLDERS)
-    wanted = range(options.first, options.first + count)
-    for number in progress(results.missing(wanted, lambda row: row["number"]), "certificates"):
-        results.add(record(number, options.seed))
-    found = totals(results.rows)
-    show(found)
-    return 1 if found["faults"] else 0
+    campaign = Numbered(CERTIFICATES, SEED, "certificates", RESULTS, FOLDERS)
+    return campaign.run(arguments, __doc__, record, totals)
 
 
 if __name__ == "__main__":

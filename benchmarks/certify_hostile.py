@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import tempfile
 import time
@@ -21,8 +20,7 @@ import traceback
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from math import isfinite
@@ -33,7 +31,7 @@ import numpy as np
 import torch
 from flint import arb, fmpq
 
-from benchmarks._campaign import Results, option_parser, progress, show
+from benchmarks._campaign import Numbered, OutOfTimeError, within
 from engine import ALiBi, Encoding, RoPE, Transformer, TransformerConfig
 from proofs_check.certify import Subject, certify, write_certified
 from proofs_check.verify import verify_file
@@ -455,33 +453,15 @@ def stored(asked: Hostile) -> Hostile:
 # --- the verifier, and what is demanded of it -------------------------------------------------------------------------
 
 
-class _OutOfTimeError(BaseException):
-    """Not an Exception: the checker turns every Exception into a rejection."""
-
-
-@contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise _OutOfTimeError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def ask(asked: Hostile, *, certificate: bool = True) -> Answer:
     """The verifier's answer, and the checker's on its certificate."""
     start = time.perf_counter()
     try:
-        with _within(PATIENCE):
+        with within(PATIENCE):
             found = _ask(asked, certificate)
     except InputError as error:
         found = Answer("REFUSED", reason=str(error), statement=error.argument)
-    except _OutOfTimeError:
+    except OutOfTimeError:
         found = Answer("UNFINISHED")
     except Exception:
         found = Answer("BROKEN", reason=traceback.format_exc())
@@ -697,20 +677,9 @@ def summary(found: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the models that are missing; 1 on any fault."""
-    parser = option_parser(__doc__, RESULTS, scale="fraction of the models")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    count = max(1, round(MODELS * options.scale)) if options.count is None else options.count
-    results = Results(options.out, {"seed": options.seed}, FOLDERS)
-    wanted = range(options.first, options.first + count)
-    for number in progress(results.missing(wanted, lambda row: row["number"]), "models"):
-        results.add(record(number, options.seed))
-    found = totals(results.rows)
-    show(found)
-    return 1 if found["faults"] else 0
+    campaign = Numbered(MODELS, SEED, "models", RESULTS, FOLDERS)
+    return campaign.run(arguments, __doc__, record, totals)
 
 
 if __name__ == "__main__":
