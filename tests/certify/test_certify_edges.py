@@ -23,14 +23,28 @@ from engine import (
     stored_epsilon,
     train,
 )
-from proofs_check.certify import one_layer_model, replay_error, replay_step, save_subject
+from proofs_check.certify import Question, Subject, one_layer_model, replay_error, replay_step, save_subject
+from proofs_check.certify._certificate import write_in
+from proofs_check.certify._outcome import of_half
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from tests.models.small import copying_sample
-from theory import CertifiedHead, InputError, OneLayerModel, Template, certify_half, certify_heads, certify_strings
+from theory import (
+    CertifiedHead,
+    InputError,
+    OneLayerModel,
+    Template,
+    certify_half,
+    certify_heads,
+    certify_strings,
+    trained_task,
+)
 from theory.one_layer import Axes, Head, PairScore, WorstStep
 from theory.one_layer._one_head import Decider
 
 UNIT = 2.0**-53
+
+#: String and copy in one row, and in two.
+NEAR, FAR = Template((2,), (3,), (0, 1)), Template((2,), (3,), (0, 1), frozenset({3}))
 
 
 def built(
@@ -375,3 +389,36 @@ def test_a_certificate_at_any_scale_is_accepted(tmp_path: Path) -> None:
             else:
                 with pytest.raises(RejectedCertificateError):
                     write_certificate(path, "one-layer-copies", inputs, {"thresholds": []}, claim)
+
+
+# What is proved to be exceeded where margins are near 0, or beyond the floats.
+
+
+@pytest.mark.parametrize("score", [-3.0, -40.0, -400.0, -700.0, -4000.0])
+def test_half_with_two_outputs_has_a_certificate_at_any_margin(score: float, tmp_path: Path) -> None:
+    """No threshold is below 0: the checker asks that they are not."""
+    model = built(voting([1.0, -1.0, 0.0, 0.0], [score, score, 0.0, 0.0]))
+    found = certify_half(one_layer_model(model, NEAR), 1)
+    assert found.status == "PROVED"
+    assert min(found.thresholds.values()) >= 0
+    question = Question(Subject(model, trained_task(), NEAR, "m"), 1, "half")
+    assert write_in(tmp_path, of_half(question, found)).statement
+
+
+@pytest.mark.parametrize("below", [None, float("-inf"), float("inf"), float("nan"), -1e308, 1e308, 5e-324])
+def test_a_threshold_is_a_number_from_0_on(below: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the margin is said to exceed; in units of 2^1100 or 2^-1100."""
+    for exponent in (-1100, 1100):
+        votes = {0: (1, 0), 1: (0, 1), 2: (1, 0), 3: (0, 0)}
+        pairs = {(query, key): PairScore() for query in range(4) for key in range(4)}
+        unit = arb((1, exponent))
+        head = Head(pairs, {x: (zero * unit, one * unit) for x, (zero, one) in votes.items()})
+        model = OneLayerModel(NEAR, Axes(), (head,), {}, (0, 1), 2, arb(1)).in_units()
+        decider = Decider(model, 1)
+        case = decider.cases[0]
+        assert 0 < decider.threshold(case, certify_strings(model, 2), 1) < 1
+        with monkeypatch.context() as patch:
+            patch.setattr(Decider, "_all_above", lambda *_: False)
+            found = replace(certify_strings(model, 2), margin_below=below)
+            threshold = decider.threshold(case, found, 1)
+        assert 0 <= threshold < float("inf")

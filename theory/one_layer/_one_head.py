@@ -480,9 +480,12 @@ class Decider:
         worst, _ = self._least_ratio(last, case)
         for threshold in somewhat_below(worst.ratio):
             if self._all_above(threshold, last, case):
-                return threshold
-        below = Fraction(found.margin_below or 0.0) * Fraction(2) ** -self.model.unit
-        return max(0.0, float_at_most(below))
+                # Every N is positive, so that 0 is exceeded in any case.
+                return max(0.0, threshold)
+        below = found.margin_below
+        if below is None or not (below > 0 and isfinite(below)):
+            return 0.0
+        return max(0.0, float_at_most(Fraction(below) * Fraction(2) ** -self.model.unit))
 
     def margin(self, proved: int, fails: int | None) -> tuple[WorstStep, float | None]:
         """The step with the least ratio over the lengths decided, and a number that all of them are proved to exceed.
