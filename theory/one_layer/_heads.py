@@ -30,9 +30,9 @@ from theory.numbers import (
     InputError,
     ball,
     exact_middle,
-    float_at_most,
     float_below,
     furthest,
+    lower_fraction,
     total,
     working_precision,
 )
@@ -50,6 +50,7 @@ from theory.one_layer._one_head import (
     require_length,
     somewhat_below,
     step_weights,
+    told_bound,
 )
 from theory.one_layer._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
 from theory.task import Status
@@ -101,7 +102,7 @@ class CertifiedHeads:
 
     def __post_init__(self) -> None:
         """ArithmeticError if the verdict and the step shown contradict each other."""
-        require_consistent(self.status, self.worst, self.fails_at)
+        require_consistent(self.status, self.worst, self.fails_at, self.margin_below)
 
     @property
     def limit(self) -> int | None:
@@ -221,9 +222,10 @@ class _Search(FailureSearch):
             raise ArithmeticError("no string was looked at")
         scale, below = Fraction(2) ** self.model.unit, None
         if status == "PROVED" and self.bounded == proved:
+            # Each of these sums was certainly positive, and so is its lower end.
             with working_precision(MODEL_PRECISION):
-                least = min(float_below(self._total(case, values)) for case, values in self.bounds.items())
-            below = max(0.0, float_at_most(Fraction(least) * scale))
+                least = min(lower_fraction(self._total(case, values)) for case, values in self.bounds.items())
+            below = told_bound(least * scale)
         fails = self.refuted.length if self.refuted is not None else None
         thresholds = {case: tuple(Fraction(value) * scale for value in values) for case, values in self.bounds.items()}
         return CertifiedHeads(

@@ -327,3 +327,17 @@ def test_bad_tables_are_refused() -> None:
             certify_table(replace(model, score=lambda *place, bad=bad: bad), 2)
         with pytest.raises(InputError, match="finite"):
             certify_table(replace(model, values=model.values | {3: (bad, 0)}), 2)
+
+
+@pytest.mark.parametrize("distance", [1e-15, 1e-60])
+def test_a_proved_table_has_a_margin_above_0(distance: float) -> None:
+    """And close below the least difference, however small that is."""
+    tied = 0
+    for seed in range(8):
+        case = nearly_tied(drawn("bipe", seed, most=3), distance)
+        if case is not None:
+            found = certify_table(case.model, case.most, case.most)
+            assert found.margin_below is not None
+            assert 0.99 * found.worst.difference < found.margin_below < found.worst.difference
+            tied += 1
+    assert tied >= 2
