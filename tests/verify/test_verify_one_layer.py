@@ -414,3 +414,20 @@ def test_odds_of_votes_that_cancel_exactly_are_one(tmp_path: Path) -> None:
     assert "at most one half" in step_claimed(tmp_path, other_vote(1, 0.0), 0, None)
     with pytest.raises(RejectedCertificateError):
         step_claimed(tmp_path, other_vote(1, 0.25), 0, None)
+
+
+def test_a_sum_of_weights_that_no_ball_holds_is_positive(tmp_path: Path) -> None:
+    """A's weight, e^(10^616), is in the denominator only: the numerator has the sign, and leaves nothing open."""
+    for vote in (1.0, -1.0):
+        model = simple([0.0, 0.0, 1e308, 0.0], [vote, -vote, 0.0, 0.0])
+        model.block(0).attention.query.weight[0] = 1e308
+        if vote < 0:
+            assert "it is not copied" in step_claimed(tmp_path, model, 0, 1)
+        else:
+            with pytest.raises(RejectedCertificateError, match="is above output 1"):
+                step_claimed(tmp_path, model, 0, 1)
+    # With a vote of its own it decides, by more than balls hold.
+    model = simple([0.0, 0.0, 1e308, 0.0], [1.0, -1.0, -1.0, 0.0])
+    model.block(0).attention.query.weight[0] = 1e308
+    with pytest.raises(RejectedCertificateError, match="undecided"):
+        step_claimed(tmp_path, model, 0, 1)

@@ -344,12 +344,18 @@ class _Sight:
         return float_below(self.least(case, votes) / largest.upper())
 
     def ratio(self, case: StepCase, votes: Mapping[int, arb], choice: Int64[np.ndarray, " free"]) -> arb:
-        """N/D of one string."""
+        """N/D of one string; where the sign of D is open, what N/D is at least if N > 0, and at most if N < 0.
+
+        D is positive as a sum of exponentials, but scores that are known roughly make balls of weights that reach below
+        0. D lies between 0 and its upper end d then, so that N/D >= N/d where N > 0, and N/D <= N/d where N < 0. The
+        sign is N's: N/d is as near to 0 as N/D can be, and neither a margin nor a failure is overstated. No end of D
+        bounds the other side.
+        """
         data = self.model.template.data
         chosen = [pair[symbol] for pair, symbol in zip(self.free, choice.tolist(), strict=True)]
         numerator = total(weight * votes[data[symbol]] for weight, symbol in zip(chosen, choice.tolist(), strict=True))
         denominator = total([*chosen, *self.fixed.values(), self.target[case.symbol]])
-        return (numerator + self._constant(case, votes)) / denominator
+        return (numerator + self._constant(case, votes)) / (denominator if denominator > 0 else denominator.upper())
 
     def least_ratio(self, case: StepCase, votes: Mapping[int, arb], below: float) -> Int64[np.ndarray, " free"] | None:
         """The free symbols with the least ratio, by Dinkelbach's iteration on midpoints; None if it is not below.

@@ -777,7 +777,9 @@ def logit_difference(model: OneLayer, string: bytes, step: int, competitor: int)
     target = model.targets[string[step - 1]]
     votes = [_plain_votes(model, query, number, target, competitor) for number in range(len(heads))]
     if len(heads) == 1:
-        numerator, everything = total(w * votes[0][x] for x, w in heads[0].items()), total(heads[0].values())
+        # A weight is a number, so that no vote of it adds nothing, however large its ball is.
+        counted = (weight * votes[0][x] for x, weight in heads[0].items() if not votes[0][x].is_zero())
+        numerator, everything = total(counted), total(heads[0].values())
         return numerator / everything if everything > 0 else numerator
     # A mean is that of its heaviest token's vote, and of how far the others lie from it. These votes and what the query
     # token adds are summed before any weight comes in, so that they cancel exactly where they do.
