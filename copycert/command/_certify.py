@@ -27,7 +27,7 @@ from proofs_check.certify import (
     write_certified,
 )
 from theory import InputError
-from theory.numbers import require_at_least, spelled
+from theory.numbers import require_at_least, spelled, spelled_at_most
 
 
 @click.command("certify")
@@ -135,7 +135,7 @@ def _print(found: Certified) -> None:
     if found.status == "PROVED":
         click.echo(f"PROVED: {everything} is copied.")
         below = finite(found.margin_below)
-        proved = f" (proved: above {below:.6g})" if below else ""
+        proved = f" (proved: above {spelled_at_most(below)})" if below else ""
         click.echo(f"Least logit difference found: {spelled(found.worst.difference)}{proved}, at {where}.")
     elif found.status == "REFUTED":
         click.echo(f"REFUTED: not {everything} is copied; every one of length <= {found.proved_to} is.")

@@ -12,6 +12,7 @@ from jaxtyping import Int64
 
 from constructions import Replay
 from proofs_check.certify._subject import Subject
+from theory.numbers import spelled_at_least
 from theory.one_layer import CertifiedHalf, CertifiedHead, CertifiedHeads, Place, StepCase, Tree, WorstStep
 from theory.task import Status
 
@@ -140,7 +141,7 @@ def of_half(question: Question, found: CertifiedHalf) -> Certified:
     """The answer by the criterion `half`."""
     remark = found.remark
     if found.competing is not None:
-        remark += f"; up to length {found.bounded_to} that is at most {found.competing:.3g}"
+        remark += f"; up to length {found.bounded_to} that is at most {spelled_at_least(found.competing, 3)}"
     if found.odds is not None:
         remark += f"; the right output's probability there is {1 / (1 + found.odds):.6g}"
     return Certified(

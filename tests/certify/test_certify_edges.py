@@ -12,6 +12,7 @@ import torch
 from flint import arb, ctx
 from torch import nn
 
+from copycert.command._certify import _print
 from copycert.command._main import main
 from engine import (
     Encoding,
@@ -23,14 +24,29 @@ from engine import (
     stored_epsilon,
     train,
 )
-from proofs_check.certify import one_layer_model, replay_error, replay_step, save_subject
+from proofs_check.certify import Question, Subject, one_layer_model, replay_error, replay_step, save_subject
+from proofs_check.certify._certificate import write_in
+from proofs_check.certify._outcome import of_half, of_head
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from tests.models.small import copying_sample
-from theory import CertifiedHead, InputError, OneLayerModel, Template, certify_half, certify_heads, certify_strings
+from theory import (
+    CertifiedHead,
+    InputError,
+    OneLayerModel,
+    Template,
+    certify_half,
+    certify_heads,
+    certify_strings,
+    trained_task,
+)
+from theory.numbers import exact_middle, spelled_at_least, spelled_at_most
 from theory.one_layer import Axes, Head, PairScore, WorstStep
 from theory.one_layer._one_head import Decider
 
 UNIT = 2.0**-53
+
+#: String and copy in one row, and in two.
+NEAR, FAR = Template((2,), (3,), (0, 1)), Template((2,), (3,), (0, 1), frozenset({3}))
 
 
 def built(
@@ -379,3 +395,128 @@ def test_a_certificate_at_any_scale_is_accepted(tmp_path: Path) -> None:
             else:
                 with pytest.raises(RejectedCertificateError):
                     write_certificate(path, "one-layer-copies", inputs, {"thresholds": []}, claim)
+
+
+# What is proved to be exceeded where margins are near 0, or beyond the floats.
+
+
+def barely(score: float, other: float | None = None) -> OneLayerModel:
+    """0 and 1 vote for themselves, at scores so far below A's and B's that little is left of it."""
+    return of_votes([1.0, -1.0, 0.0, 0.0], [score, score if other is None else other, 0.0, 0.0], NEAR)
+
+
+def share(score: float) -> Fraction:
+    """The least difference of `barely` at length 1: w/(w + 2), w = exp(score)."""
+    with ctx.workprec(200):
+        return exact_middle(arb(score).exp() / (arb(score).exp() + 2))
+
+
+@pytest.mark.parametrize("score", [-3.0, -40.0, -400.0, -700.0, -4000.0])
+def test_half_with_two_outputs_has_a_certificate_at_any_margin(score: float, tmp_path: Path) -> None:
+    """No threshold is below 0: the checker asks that they are not."""
+    model = built(voting([1.0, -1.0, 0.0, 0.0], [score, score, 0.0, 0.0]))
+    found = certify_half(one_layer_model(model, NEAR), 1)
+    assert found.status == "PROVED"
+    assert min(found.thresholds.values()) >= 0
+    question = Question(Subject(model, trained_task(), NEAR, "m"), 1, "half")
+    assert write_in(tmp_path, of_half(question, found)).statement
+
+
+@pytest.mark.parametrize("below", [None, float("-inf"), float("inf"), float("nan"), -1e308, 1e308, 5e-324])
+def test_a_threshold_is_a_number_from_0_on(below: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the margin is said to exceed; in units of 2^1100 or 2^-1100."""
+    for exponent in (-1100, 1100):
+        votes = {0: (1, 0), 1: (0, 1), 2: (1, 0), 3: (0, 0)}
+        pairs = {(query, key): PairScore() for query in range(4) for key in range(4)}
+        unit = arb((1, exponent))
+        head = Head(pairs, {x: (zero * unit, one * unit) for x, (zero, one) in votes.items()})
+        model = OneLayerModel(NEAR, Axes(), (head,), {}, (0, 1), 2, arb(1)).in_units()
+        decider = Decider(model, 1)
+        case = decider.cases[0]
+        assert 0 < decider.threshold(case, certify_strings(model, 2), 1) < 1
+        with monkeypatch.context() as patch:
+            patch.setattr(Decider, "_all_above", lambda *_: False)
+            found = replace(certify_strings(model, 2), margin_below=below)
+            threshold = decider.threshold(case, found, 1)
+        assert 0 <= threshold < float("inf")
+
+
+def test_a_margin_beyond_the_floats_is_bounded_by_none() -> None:
+    """Votes of 2^1100: what all differences exceed is no float, and is not minus infinity either."""
+    pairs = {(query, key): PairScore() for query in range(4) for key in range(4)}
+    unit = arb((1, 1100))
+    head = Head(pairs, {0: (unit, arb(0)), 1: (arb(0), unit), 2: (unit, arb(0)), 3: (unit, arb(0))})
+    found = certify_strings(OneLayerModel(NEAR, Axes(), (head,), {}, (0, 1), 2, arb(1)), 2)
+    assert found.status == "REFUTED"
+    assert found.worst.difference < -(2**1024)
+    assert found.margin_below is None
+
+
+@pytest.mark.parametrize("horizon", [512, 0])
+@pytest.mark.parametrize("score", [-3.0, -20.0, -40.0, -400.0, -700.0])
+def test_proved_comes_with_a_margin_above_0(score: float, horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close below the least difference, or, where balls are not asked, a tenth of it at least."""
+    monkeypatch.setattr("theory.one_layer._one_head.LARGEST_MARGIN_HORIZON", horizon)
+    found = certify_strings(barely(score), 1)
+    assert found.status == "PROVED"
+    assert found.margin_below is not None
+    least = share(score)
+    assert least * (1 - Fraction(1, 10**5) if horizon else Fraction(1, 10)) < found.margin_below < least
+
+
+def test_a_margin_that_no_float_is_below_has_no_bound() -> None:
+    found = certify_strings(barely(-4000.0), 1)
+    assert found.status == "PROVED"
+    assert found.margin_below is None
+    assert 0 < found.worst.difference < Fraction(1, 2**5000)
+
+
+def test_several_heads_proved_come_with_a_margin_above_0() -> None:
+    """The sum of the heads' bounds is a little above 0: it is told, and is below the difference."""
+    pairs = {(query, key): PairScore() for query in range(4) for key in range(4)}
+    head = Head(pairs, {0: (arb(1), arb(0)), 1: (arb(0), arb(1)), 2: (arb(0), arb(0)), 3: (arb(0), arb(0))})
+    found = certify_heads(OneLayerModel(FAR, Axes(), (head, head), {}, (0, 1), 2, arb(1)), 1)
+    assert found.status == "PROVED"
+    assert found.margin_below is not None
+    assert 0 < found.margin_below <= found.worst.difference
+    with pytest.raises(ArithmeticError, match="bounded by 0"):
+        replace(found, margin_below=0.0)
+
+
+def test_a_loose_bound_makes_balls_look_for_a_smaller_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that stops at e^-20, where floats prove -4e-6 only: the least is e^-40, and balls find it."""
+    honest = Decider._least_ratio
+
+    def stuck(self: Decider, last: int, only: Any) -> Any:
+        return honest(self, last, next(case for case in self.cases if case.symbol == 0) if only is None else only)
+
+    monkeypatch.setattr(Decider, "_least_ratio", stuck)
+    found = certify_strings(barely(-20.0, -40.0), 1)
+    assert found.status == "PROVED"
+    assert found.worst.case.symbol == 1
+    assert float(found.worst.difference) == pytest.approx(float(share(-40.0)))
+    assert found.margin_below is not None
+    assert found.margin_below < share(-40.0)
+
+
+def test_proved_with_a_bound_of_0_cannot_be_made() -> None:
+    found = certify_strings(barely(-1.0), 1)
+    assert replace(found, margin_below=None).status == "PROVED"
+    for below in (0.0, -1.0, float("nan")):
+        with pytest.raises(ArithmeticError, match="bounded by"):
+            replace(found, margin_below=below)
+
+
+def test_bounds_are_printed_on_their_own_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six digits of a lower bound are not above it."""
+    for value in (0.1234567, 2 / 3, 1e-300 / 3, 5e-324, 123456.7, 1 - 2.0**-53, 0.25, 1e308):
+        assert Fraction(spelled_at_most(value)) <= Fraction(value) <= Fraction(spelled_at_least(value))
+        assert float(spelled_at_least(value, 3)) == pytest.approx(value, rel=1e-2)
+    assert (spelled_at_most(0.25), spelled_at_least(0.25), spelled_at_most(-0.1234567)) == ("0.25", "0.25", "-0.123457")
+    found = certify_strings(barely(log(2 * 0.66666699 / (1 - 0.66666699))), 1)
+    assert found.margin_below is not None
+    assert float(f"{found.margin_below:.6g}") > found.worst.difference
+    model = built(voting([1.0, -1.0, 0.0, 0.0], [0.0] * 4))
+    _print(of_head(Question(Subject(model, trained_task(), NEAR, "m"), 1), found))
+    printed = capsys.readouterr().out.split("proved: above ")[1].split(")")[0]
+    assert 0.66666 < Fraction(printed) <= Fraction(found.margin_below)

@@ -14,7 +14,7 @@ from engine import Encoding, RoPE, Transformer, TransformerConfig, save_weights
 from proofs_check.certify import Question, Subject, one_layer_model, save_subject
 from proofs_check.certify._certificate import write_in
 from proofs_check.certify._file import _metadata, _tensors
-from proofs_check.certify._outcome import of_heads
+from proofs_check.certify._outcome import of_head, of_heads
 from proofs_check.documents import RejectedCertificateError, weights_input, write_certificate
 from proofs_check.verify import verify_file
 from proofs_check.verify.one_layer._copies import Checker, Undecided, _BallTable
@@ -347,3 +347,92 @@ def test_the_verdicts_of_samples_are_accepted_at_both_ends(tmp_path: Path) -> No
             with pytest.raises(RejectedCertificateError):
                 claimed(tmp_path, sample.model, sample.template, found.fails_at)
     assert seen > 3
+
+
+def with_own(heads: list[tuple[list[float], list[list[float]]]], own: list[float], outputs: int = 2) -> Transformer:
+    """Four tokens. A head is the tokens' scores, and by output the votes that they have; own: what every query adds.
+
+    Scores and votes depend on the key alone; all tokens have a coordinate 1 in common, which the read-out sees.
+    """
+    count, wide = len(heads), 4 + len(heads) * outputs + 1
+    size = max(4, outputs) if outputs > 2 else 4
+    config = TransformerConfig(size, wide, 1, count, 2, outputs, outputs, "shift", True, False, False, False, 1.0)
+    model = Transformer(config, Encoding(), None).double().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.zero_()
+    model.embedding.weight[:4, :4] = torch.eye(4)
+    model.embedding.weight[:, -1] = 1.0
+    attention = model.block(0).attention
+    attention.query.weight[::2, -1] = 1.0
+    for number, (scores, votes) in enumerate(heads):
+        attention.key.weight[2 * number, :4] = torch.tensor(scores, dtype=torch.float64)
+        for output, row in enumerate(votes):
+            at = number * outputs + output
+            attention.value.weight[at, :4] = torch.tensor(row, dtype=torch.float64)
+            attention.output.weight[4 + at, at] = model.readout.weight[output, 4 + at] = 1.0
+    model.readout.weight[:, -1] = torch.tensor(own, dtype=torch.float64)
+    return model
+
+
+def step_claimed(folder: Path, model: Transformer, symbol: int, competitor: int | None) -> str:
+    """The statement that step 1 of the string of that one symbol is wrong."""
+    inputs = weights_input("w.safetensors", save_subject(folder / "w.safetensors", model, NEAR))
+    claim = {"first_symbol": symbol, "runs": [1], "step": 1, "competitor": competitor}
+    return str(write_certificate(folder / "c.json", "one-layer-counterexample", inputs, {}, claim).statement)
+
+
+def other_vote(heads: int, zero: float, one: float = 0.0) -> Transformer:
+    """Votes and what the query token adds cancel, but for what 0 and 1 have, which weigh about e^-3000."""
+    first = -0.3 if heads == 1 else -0.7
+    parts = [([-3000.0, -3000.0, 0.25, -0.5], [[first + zero, first + one, first, first], [0.0] * 4])]
+    if heads == 2:
+        parts.append(([0.5, 0.0, 0.25, -0.5], [[0.4] * 4, [0.0] * 4]))
+    # 0.7 - 0.4 is exact in floats.
+    return with_own(parts, [-first - (0.4 if heads == 2 else 0.0), 0.0])
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_votes_that_cancel_exactly_are_a_tie(heads: int, tmp_path: Path) -> None:
+    """The logits of 0 and 1 are the same: 0 is not copied. A vote more or less, times e^-3000, decides otherwise."""
+    assert "it is not copied" in step_claimed(tmp_path, other_vote(heads, 0.0), 0, 1)
+    assert "it is not copied" in step_claimed(tmp_path, other_vote(heads, -0.25), 0, 1)
+    with pytest.raises(RejectedCertificateError, match="is above output 1"):
+        step_claimed(tmp_path, other_vote(heads, 0.25), 0, 1)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_what_is_decided_about_votes_that_cancel_is_accepted(heads: int, tmp_path: Path) -> None:
+    """The right output is above by e^-3000 / 4, or as far below, or not at all."""
+    for vote, status in ((0.25, "PROVED"), (0.0, "REFUTED"), (-0.25, "REFUTED")):
+        model = other_vote(heads, vote, -vote)
+        question = Question(Subject(model, trained_task(), NEAR, "m"), 1)
+        exact = one_layer_model(model, NEAR)
+        outcome = (
+            of_heads(question, certify_heads(exact, 1)) if heads > 1 else of_head(question, certify_strings(exact, 1))
+        )
+        assert outcome.status == status
+        assert write_in(tmp_path, outcome).statement
+
+
+def test_odds_of_votes_that_cancel_exactly_are_one(tmp_path: Path) -> None:
+    """One competitor, and its logit is the same: its odds are 1, and a half is not exceeded."""
+    assert "at most one half" in step_claimed(tmp_path, other_vote(1, 0.0), 0, None)
+    with pytest.raises(RejectedCertificateError):
+        step_claimed(tmp_path, other_vote(1, 0.25), 0, None)
+
+
+def test_a_sum_of_weights_that_no_ball_holds_is_positive(tmp_path: Path) -> None:
+    """A's weight, e^(10^616), is in the denominator only: the numerator has the sign, and leaves nothing open."""
+    for vote in (1.0, -1.0):
+        model = simple([0.0, 0.0, 1e308, 0.0], [vote, -vote, 0.0, 0.0])
+        model.block(0).attention.query.weight[0] = 1e308
+        if vote < 0:
+            assert "it is not copied" in step_claimed(tmp_path, model, 0, 1)
+        else:
+            with pytest.raises(RejectedCertificateError, match="is above output 1"):
+                step_claimed(tmp_path, model, 0, 1)
+    # With a vote of its own it decides, by more than balls hold.
+    model = simple([0.0, 0.0, 1e308, 0.0], [1.0, -1.0, -1.0, 0.0])
+    model.block(0).attention.query.weight[0] = 1e308
+    with pytest.raises(RejectedCertificateError, match="undecided"):
+        step_claimed(tmp_path, model, 0, 1)

@@ -58,3 +58,5 @@ from ._rounded import prefix_sums as prefix_sums
 from ._rounded import rounded_vote as rounded_vote
 from ._rounded import running_minimum as running_minimum
 from ._rounded import spelled as spelled
+from ._rounded import spelled_at_least as spelled_at_least
+from ._rounded import spelled_at_most as spelled_at_most

@@ -22,6 +22,7 @@ infinite too. A comparison with an infinite error proves nothing, and no entry i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import inf, isqrt, nextafter
 from typing import Any
@@ -236,3 +237,13 @@ def spelled(value: Fraction, digits: int = 6) -> str:
     ):
         text: str = ball(value).str(digits, radius=False)
     return text
+
+
+def spelled_at_most(value: float, digits: int = 6) -> str:
+    """A short decimal that is not above a finite float: a lower bound stays one as text."""
+    return f"{Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value)):g}"
+
+
+def spelled_at_least(value: float, digits: int = 6) -> str:
+    """A short decimal that is not below a finite float: an upper bound stays one as text."""
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"

@@ -280,7 +280,10 @@ class Question(ABC):
         candidates = free & disagree if (free & disagree).any() else free
         if not candidates.any():
             return None
-        weight = sum((ratio.weights.sum(0) / ratio.weights.sum() for ratio in self.ratios), np.zeros(fixed.size))
+        # A ratio whose free weights have all underflowed to 0 has no say.
+        sums = [float(ratio.weights.sum()) for ratio in self.ratios]
+        shares = [ratio.weights.sum(0) / whole for ratio, whole in zip(self.ratios, sums, strict=True) if whole > 0]
+        weight = sum(shares, np.zeros(fixed.size))
         return int(np.argmax(np.where(candidates, weight, -1.0)))
 
     def search(self, choice: Choice) -> Choice:

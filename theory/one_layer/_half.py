@@ -40,6 +40,7 @@ from theory.one_layer._heads import (
 )
 from theory.one_layer._model import MODEL_PRECISION, OneLayerModel, StepCase
 from theory.one_layer._one_head import (
+    LEAST_DENOMINATOR,
     CertifiedHead,
     Decider,
     Tick,
@@ -359,7 +360,9 @@ class _Odds(Question):
         """The factor for the weights that tokens meet in some strings, or its bound where it is not known."""
         if self._gram is None:
             return np.full(met.shape[1], self._scale)
-        square = np.einsum("xs,xy,ys->s", met, self._gram, met) / met.sum(0) ** 2
+        # Shares first: squares of small weights would be 0, and so would the sum of weights that all underflowed.
+        shares = met / np.maximum(met.sum(0), LEAST_DENOMINATOR)
+        square = np.einsum("xs,xy,ys->s", shares, self._gram, shares)
         factor: Numbers = self._unit / np.sqrt(np.maximum(square, 0.0) / self._width + self._epsilon)
         return factor
 

@@ -16,7 +16,7 @@ as one only if balls say that its difference is at most 0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite
@@ -26,7 +26,16 @@ import numpy as np
 from flint import arb
 from jaxtyping import Float64, Int64
 
-from theory.numbers import InputError, ball, exact_middle, float_at_most, float_below, furthest, working_precision
+from theory.numbers import (
+    InputError,
+    ball,
+    exact_middle,
+    float_below,
+    furthest,
+    lower_fraction,
+    total,
+    working_precision,
+)
 from theory.one_layer._branching import LEAF_BITS, Budget, Choice, FoundError, Question, Ratio, StuckError, Tree
 from theory.one_layer._model import MODEL_PRECISION, OneLayerModel, StepCase
 from theory.one_layer._one_head import (
@@ -40,7 +49,8 @@ from theory.one_layer._one_head import (
     require_consistent,
     require_length,
     somewhat_below,
-    step_ratio,
+    step_weights,
+    told_bound,
 )
 from theory.one_layer._worst_case import Geometry, first_step, float_votes, later_steps, needed_spans, total_weight
 from theory.task import Status
@@ -92,7 +102,7 @@ class CertifiedHeads:
 
     def __post_init__(self) -> None:
         """ArithmeticError if the verdict and the step shown contradict each other."""
-        require_consistent(self.status, self.worst, self.fails_at)
+        require_consistent(self.status, self.worst, self.fails_at, self.margin_below)
 
     @property
     def limit(self) -> int | None:
@@ -212,9 +222,10 @@ class _Search(FailureSearch):
             raise ArithmeticError("no string was looked at")
         scale, below = Fraction(2) ** self.model.unit, None
         if status == "PROVED" and self.bounded == proved:
+            # Each of these sums was certainly positive, and so is its lower end.
             with working_precision(MODEL_PRECISION):
-                least = min(float_below(self._total(case, values)) for case, values in self.bounds.items())
-            below = max(0.0, float_at_most(Fraction(least) * scale))
+                least = min(lower_fraction(self._total(case, values)) for case, values in self.bounds.items())
+            below = told_bound(least * scale)
         fails = self.refuted.length if self.refuted is not None else None
         thresholds = {case: tuple(Fraction(value) * scale for value in values) for case, values in self.bounds.items()}
         return CertifiedHeads(
@@ -305,9 +316,9 @@ class _Search(FailureSearch):
         """The logit difference of a string from balls, and whether it is positive; 0 and None if balls don't tell."""
         geometry, votes = question.view.geometry, self.votes[question.case]
         for precision in RATIO_PRECISIONS:
-            parts = [step_ratio(self.model, geometry, step, votes[head], head, precision) for head in self.heads]
+            weights = [step_weights(self.model, geometry, step, head, precision) for head in self.heads]
             with working_precision(precision):
-                difference: arb = self.direct[question.case] + sum(parts, arb(0))
+                difference = sum_of_means(self.direct[question.case], votes, weights)
             if difference > 0 or difference <= 0:
                 return exact_middle(difference), bool(difference > 0)
         return Fraction(0), None
@@ -384,6 +395,19 @@ class _Sum(Question):
     def judge(self, choice: Choice, *, surely: bool = False) -> bool | None:
         """Is the difference positive?"""
         return self._search.judge(self, choice, surely)
+
+
+def sum_of_means(direct: arb, votes: Sequence[Mapping[int, arb]], weights: Sequence[Mapping[int, arb]]) -> arb:
+    """`direct` plus, for each head, the mean of its votes by its weights: a ball at the working precision.
+
+    A mean is its heaviest token's vote and a mean of how far the others lie from it. These votes and `direct` are added
+    up before any weight comes in, so that they cancel exactly where they do, and a sum far below them keeps its sign.
+    """
+    heaviest = [max(seen.items(), key=lambda item: item[1].mid())[0] for seen in weights]
+    result = direct + total(own[top] for own, top in zip(votes, heaviest, strict=True))
+    for own, seen, top in zip(votes, weights, heaviest, strict=True):
+        result += total(w * (own[token] - own[top]) for token, w in seen.items()) / total(seen.values())
+    return result
 
 
 def vacuous(model: OneLayerModel) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from math import isfinite
 from typing import Any
 
@@ -34,6 +34,7 @@ from theory.numbers import (
     exact_middle,
     float_at_most,
     last_true,
+    lower_fraction,
     nearest_float,
     require_at_least,
     running_minimum,
@@ -80,6 +81,9 @@ LONGEST_BALL_STRING, RATIO_PRECISIONS = 20_000, (MODEL_PRECISION, 2 * MODEL_PREC
 #: Rounds of Dinkelbach's iteration; each lowers the ratio, and a handful is usual.
 MOST_ROUNDS = 64
 
+#: Bounds of ratios below 2^-LEAST_TOLD, in units, are none in logits.
+LEAST_TOLD = 8192
+
 #: Below this a denominator in floats says too little.
 LEAST_DENOMINATOR = 2.0**-600
 
@@ -124,7 +128,7 @@ class CertifiedHead:
         max_length: largest length asked for.
         proved_to: every string of every length up to it is copied, proved (0: nothing proved).
         fails_at: the least length with a string proved not to be copied, or None.
-        margin_below: a proved lower bound of the margin; None if none was found.
+        margin_below: a proved lower bound of the margin, above 0 if PROVED; None if none was found, or no float is one.
         worst: where the margin is attained, as found in floats or balls.
         balls: was anything decided in balls?
         least_length: smallest length looked at; `proved_to` speaks of the lengths from there on.
@@ -140,7 +144,7 @@ class CertifiedHead:
 
     def __post_init__(self) -> None:
         """ArithmeticError if the verdict and the step shown contradict each other."""
-        require_consistent(self.status, self.worst, self.fails_at)
+        require_consistent(self.status, self.worst, self.fails_at, self.margin_below)
 
     @property
     def margin(self) -> float:
@@ -160,9 +164,11 @@ class CertifiedHead:
         return self.proved_to if self.least_length == 1 and self.fails_at == self.proved_to + 1 else None
 
 
-def require_consistent(status: Status, worst: WorstStep, fails_at: int | None) -> None:
-    """ArithmeticError if a verdict contradicts the step shown beside it, so that no such verdict is ever told."""
+def require_consistent(status: Status, worst: WorstStep, fails_at: int | None, below: float | None = None) -> None:
+    """ArithmeticError if a verdict contradicts the step or bound shown beside it, so that none such is ever told."""
     where = f"step {worst.step} of length {worst.length}"
+    if status == "PROVED" and below is not None and not below > 0:
+        raise ArithmeticError(f"proved, and yet the margin is bounded by {below}")
     if status == "PROVED" and not worst.difference > 0:
         raise ArithmeticError(f"proved, and yet {where} is wrong")
     if status == "REFUTED" and not (worst.difference <= 0 and worst.length == fails_at):
@@ -195,10 +201,15 @@ def certify_strings(model: OneLayerModel, max_length: int, tick: Tick = lambda: 
         if fails is not None or proved < horizon or horizon == max_length:
             break
         horizon = min(max_length, horizon * GROWTH)
-    worst, below = decider.margin(proved, fails)
-    if below is not None:
-        below = float_at_most(Fraction(below) * Fraction(2) ** scaled.unit)
+    worst, bound = decider.margin(proved, fails)
+    below = None if bound is None else told_bound(bound * Fraction(2) ** scaled.unit)
     return CertifiedHead(max_length, proved, fails, below, worst.in_logits(scaled.unit), decider.used_balls)
+
+
+def told_bound(bound: Fraction) -> float | None:
+    """A lower bound as a float that is not above it; None where that is minus infinity, or 0 for a bound above 0."""
+    told = float_at_most(bound)
+    return told if isfinite(told) and (told != 0 or bound <= 0) else None
 
 
 def require_length(model: OneLayerModel, max_length: int) -> None:
@@ -374,6 +385,16 @@ def _attempt_in_balls(
     return BallDecision(copied, fails, first + index, string)
 
 
+def _least_in_balls(view: View, symbol: int, votes: Mapping[int, arb], reach: int, precision: int) -> arb:
+    """A number that no N of lengths up to `reach` (or of the length `only`) is below; the precision is in force."""
+    before, after = least_numerators(view.balls(reach, precision), symbol, votes, BALLS)
+    if view.only is None:
+        after = np.frompyfunc(arb.min, 2, 1).accumulate(after)
+    count = reach - view.geometry.least_step + 1
+    ends: list[arb] = [value.lower() for value in before[:count] + after[:count][::-1][: before[:count].size]]
+    return reduce(lambda left, right: left.min(right), ends)
+
+
 class Decider:
     """Decides a model with one head, its logits in units (`in_units`), up to one horizon."""
 
@@ -480,11 +501,14 @@ class Decider:
         worst, _ = self._least_ratio(last, case)
         for threshold in somewhat_below(worst.ratio):
             if self._all_above(threshold, last, case):
-                return threshold
-        below = Fraction(found.margin_below or 0.0) * Fraction(2) ** -self.model.unit
-        return max(0.0, float_at_most(below))
+                # Every N is positive, so that 0 is exceeded in any case.
+                return max(0.0, threshold)
+        below = found.margin_below
+        if below is None or not (below > 0 and isfinite(below)):
+            return 0.0
+        return max(0.0, float_at_most(Fraction(below) * Fraction(2) ** -self.model.unit))
 
-    def margin(self, proved: int, fails: int | None) -> tuple[WorstStep, float | None]:
+    def margin(self, proved: int, fails: int | None) -> tuple[WorstStep, Fraction | None]:
         """The step with the least ratio over the lengths decided, and a number that all of them are proved to exceed.
 
         Of what was decided by `decide`; lengths up to the horizon, or to the first that fails. Both in units.
@@ -499,11 +523,20 @@ class Decider:
             certain = worst.length == fails and worst.length <= LONGEST_BALL_STRING and worst.difference < 0
             worst = min([worst, *failing] if certain else failing, key=lambda step: step.difference)
         below = self._margin_below(worst.ratio, last)
-        if below is None and last <= LARGEST_MARGIN_HORIZON:
+        if not copied:
+            if below is None and last <= LARGEST_MARGIN_HORIZON:
+                worst = self._lowered_in_balls(worst, last)
+                below = self._margin_below(worst.ratio, last)
+            return worst, below
+        # Every N is proved positive then, so every ratio is above 0. A bound far below the ratio found says that floats
+        # may not have seen the least of them.
+        if loose(below, worst) and last <= LARGEST_MARGIN_HORIZON:
             worst = self._lowered_in_balls(worst, last)
-            below = self._margin_below(worst.ratio, last)
-        # Every N is proved positive then, so every ratio is above 0.
-        return worst, max(0.0, below or 0.0) if copied else below
+            parts = (tau for tau in parts_of(worst.difference) if self._all_above_in_balls(tau, last))
+            below = max(below or Fraction(0), next(parts, Fraction(0)))
+        if loose(below, worst):
+            below = max(below or Fraction(0), self._positive_below(last))
+        return worst, below or None
 
     def _least_ratio(self, last: int, only: StepCase | None) -> tuple[WorstStep, View]:
         """The step with the least ratio, of one case or of all, by Dinkelbach's iteration in float64: a search."""
@@ -559,9 +592,9 @@ class Decider:
                 worst = found
         return worst
 
-    def _margin_below(self, ratio: float, last: int) -> float | None:
+    def _margin_below(self, ratio: float, last: int) -> Fraction | None:
         """A number that all ratios of lengths up to `last` are proved to exceed, close below the least; or None."""
-        return next((value for value in somewhat_below(ratio) if self._all_above(value, last)), None)
+        return next((Fraction(value) for value in somewhat_below(ratio) if self._all_above(value, last)), None)
 
     def _all_above(self, threshold: float, last: int, only: StepCase | None = None) -> bool:
         for view, case in self.questions(last):
@@ -569,16 +602,44 @@ class Decider:
                 continue
             sums = view.least_sums(case.symbol, float_votes(self.votes[case], threshold))
             value, _, _ = sums.least(last)
-            if not value > sums.error and not self._above_in_balls(view, case, threshold, last):
+            if not value > sums.error and not self._above_in_balls(view, case, Fraction(threshold), last):
                 return False
         return True
 
-    def _above_in_balls(self, view: View, case: StepCase, threshold: float, last: int) -> bool:
+    def _all_above_in_balls(self, threshold: Fraction, last: int) -> bool:
+        return all(self._above_in_balls(view, case, threshold, last) for view, case in self.questions(last))
+
+    def _positive_below(self, last: int) -> Fraction:
+        """A number that all ratios of lengths up to `last` are proved to exceed, above 0 if every N is proved positive.
+
+        The least N over the largest D: `N/D >= least N / largest D` as both are positive, whatever their strings are.
+        0 if that is below 2^-8192, beyond every float in logits. Cost: as `decide`.
+        """
+        return min(self._quotient_below(view, case, last) for view, case in self.questions(last))
+
+    def _quotient_below(self, view: View, case: StepCase, last: int) -> Fraction:
+        # The largest D is minus the least N of votes that are all -1.
+        sums = view.least_sums(case.symbol, self.zero[case])
+        weights = view.least_sums(case.symbol, {token: Vote(-1.0, 0.0) for token in self.zero[case]})
+        (least, _, _), (most, _, _) = sums.least(last), weights.least(last)
+        if least > sums.error and isfinite(weights.error):
+            return (Fraction(least) - Fraction(sums.error)) / (Fraction(weights.error) - Fraction(most))
+        reach = last if view.only is None else view.only
+        for precision in BALL_PRECISIONS if reach <= LARGEST_BALL_HORIZON else ():
+            with working_precision(precision):
+                numerator = _least_in_balls(view, case.symbol, self.votes[case], reach, precision)
+                minus = {token: arb(-1) for token in self.votes[case]}
+                quotient = numerator / -_least_in_balls(view, case.symbol, minus, reach, precision)
+                if quotient > arb((1, -LEAST_TOLD)):
+                    return lower_fraction(quotient)
+        return Fraction(0)
+
+    def _above_in_balls(self, view: View, case: StepCase, threshold: Fraction, last: int) -> bool:
         reach = last if view.only is None else view.only
         if reach > LARGEST_MARGIN_HORIZON:
             return False
         with working_precision(MODEL_PRECISION):
-            votes = {token: vote - arb(threshold) for token, vote in self.votes[case].items()}
+            votes = {token: vote - ball(threshold) for token, vote in self.votes[case].items()}
         return decide_in_balls(view, case, votes, reach).proved >= reach
 
 
@@ -592,6 +653,17 @@ def somewhat_below(ratio: float, nearest: float = 2.0**-40, unit: float = 1e-3, 
     while slack < 0.1:
         yield ratio - slack * size
         slack *= factor
+
+
+def loose(below: Fraction | None, worst: WorstStep) -> bool:
+    """Is a bound of ratios that are all positive far below the least one found?"""
+    return below is None or not 2 * below > worst.difference
+
+
+def parts_of(ratio: Fraction) -> Iterator[Fraction]:
+    """Numbers between 0 and a positive ratio that is to be proved, however small it is."""
+    for bits in (40, 20, 8, 1):
+        yield ratio - ratio / 2**bits
 
 
 def _lowest(view: View, sums: tuple[Any, Any]) -> tuple[int, int]:

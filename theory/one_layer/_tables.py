@@ -33,7 +33,7 @@ import numpy as np
 from flint import arb
 from jaxtyping import Int64
 
-from theory.numbers import InputError, ball, exact_middle, require_at_least, total, working_precision
+from theory.numbers import InputError, ball, exact_middle, float_below, require_at_least, total, working_precision
 from theory.one_layer._model import MODEL_PRECISION, Axes, Head, OneLayerModel, StepCase
 from theory.one_layer._one_head import BALL_PRECISIONS, MOST_ROUNDS, CertifiedHead, Tick, WorstStep, somewhat_below
 from theory.task import Position, Template
@@ -159,9 +159,9 @@ def certify_table(
     if worst is None:
         raise ArithmeticError("no step was looked at")
     below = search.below
-    if below is not None and proved == max_length:
-        # Every numerator was proved positive.
-        below = max(0.0, below)
+    if below is not None and proved == max_length and not below > 0:
+        # Every ratio is above 0, the least of them by less than floats tell.
+        below = None
     return CertifiedHead(max_length, proved, fails, below, worst, True, least_length)
 
 
@@ -208,10 +208,16 @@ class _Search:
                 break
         for finer in BALL_PRECISIONS[BALL_PRECISIONS.index(precision) :]:
             with working_precision(finer):
-                if self._bound(sights.at(finer), case):
+                if self._bound(sights.at(finer), case, positive is True):
                     return positive
-        self.below = None
+        with working_precision(finer):
+            bound = sights.at(finer).positive_below(case, self.votes[case]) if positive else None
+        self._lower(bound)
         return positive
+
+    def _lower(self, bound: float | None) -> None:
+        """Lower what all ratios are proved to exceed; None: of some nothing was proved."""
+        self.below = None if self.below is None or bound is None else min(self.below, bound)
 
     def _keep(self, sight: _Sight, case: StepCase, choice: Int64[np.ndarray, " free"], *, fails: bool = False) -> float:
         """The ratio of a string, kept if it is the least, or the least of those whose N is certainly at most 0."""
@@ -229,7 +235,7 @@ class _Search:
             self.failing = found
         return found.ratio
 
-    def _bound(self, sight: _Sight, case: StepCase) -> bool:
+    def _bound(self, sight: _Sight, case: StepCase, positive: bool) -> bool:
         """Lower the least ratio to this step's if it is smaller, and prove that all of them exceed a number below.
 
         False if that was not proved: where weights differ by more than the precision, a ratio hides the smaller ones.
@@ -239,10 +245,11 @@ class _Search:
         if choice is not None:
             least = min(least, self._keep(sight, case, choice))
         # The slack is an increasing function of the least ratio, so bounds shown earlier lie above those of the end.
-        for threshold in somewhat_below(least):
+        # Of ratios that are all positive one above 0 is wanted, however small they are.
+        for threshold in somewhat_below(least, unit=0.0) if positive and least > 0 else somewhat_below(least):
             votes = {token: vote - arb(threshold) for token, vote in self.votes[case].items()}
             if sight.least(case, votes) > 0:
-                self.below = None if self.below is None else min(self.below, threshold)
+                self._lower(threshold)
                 return True
         return False
 
@@ -328,13 +335,27 @@ class _Sight:
         smaller = [(v * one).upper() < (w * zero).upper() for w, v in self.free]
         return np.array(smaller, dtype=np.int64)
 
+    def positive_below(self, case: StepCase, votes: Mapping[int, arb]) -> float:
+        """A number that all ratios exceed, their N being certainly positive: the least N over the largest D.
+
+        The upper end of D is the sound one, as N/D falls with D; the lower one may be below 0, which D is not.
+        """
+        largest = total([*(w.max(v) for w, v in self.free), *self.fixed.values(), self.target[case.symbol]])
+        return float_below(self.least(case, votes) / largest.upper())
+
     def ratio(self, case: StepCase, votes: Mapping[int, arb], choice: Int64[np.ndarray, " free"]) -> arb:
-        """N/D of one string."""
+        """N/D of one string; where the sign of D is open, what N/D is at least if N > 0, and at most if N < 0.
+
+        D is positive as a sum of exponentials, but scores that are known roughly make balls of weights that reach below
+        0. D lies between 0 and its upper end d then, so that N/D >= N/d where N > 0, and N/D <= N/d where N < 0. The
+        sign is N's: N/d is as near to 0 as N/D can be, and neither a margin nor a failure is overstated. No end of D
+        bounds the other side.
+        """
         data = self.model.template.data
         chosen = [pair[symbol] for pair, symbol in zip(self.free, choice.tolist(), strict=True)]
         numerator = total(weight * votes[data[symbol]] for weight, symbol in zip(chosen, choice.tolist(), strict=True))
         denominator = total([*chosen, *self.fixed.values(), self.target[case.symbol]])
-        return (numerator + self._constant(case, votes)) / denominator
+        return (numerator + self._constant(case, votes)) / (denominator if denominator > 0 else denominator.upper())
 
     def least_ratio(self, case: StepCase, votes: Mapping[int, arb], below: float) -> Int64[np.ndarray, " free"] | None:
         """The free symbols with the least ratio, by Dinkelbach's iteration on midpoints; None if it is not below.

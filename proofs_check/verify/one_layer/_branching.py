@@ -209,7 +209,8 @@ class _Step:
         raise Rejected(f"a string of length {self.length} is not certainly right at step {self.step}")
 
     def _enough(self, bounds: list[int], known: dict[int, int]) -> bool:
-        with working_precision(_ODDS_BITS):
+        # For arg-max of as many bits as `direct` has: it may cancel but for the last of them.
+        with working_precision(MODEL_BITS if self.criterion == "argmax" else _ODDS_BITS):
             taus = [ball(bound) * arb((1, self.unit)) for bound in bounds]
             if self.criterion == "argmax":
                 return bool(self.direct + total(taus) >= 0)

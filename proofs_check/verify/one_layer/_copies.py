@@ -216,10 +216,7 @@ class Checker:
 
     def plain_votes(self, head: int, case: Case) -> dict[int, arb]:
         """Votes of a head; those of a single head include what the query token adds."""
-        target = self.model.targets[case.symbol]
-        direct = self.direct(case) if len(self.model.heads) == 1 else arb(0)
-        logits = self.model.heads[head][1]
-        return {x: row[target] - row[case.competitor] + direct for x, row in logits.items()}
+        return _plain_votes(self.model, case.query, head, self.model.targets[case.symbol], case.competitor)
 
     def direct(self, case: Case) -> arb:
         """What the query token adds by itself to the difference."""
@@ -771,20 +768,52 @@ def _weights_seen(model: OneLayer, string: bytes, step: int) -> tuple[int, list[
 
 
 def logit_difference(model: OneLayer, string: bytes, step: int, competitor: int) -> arb:
-    """Logit of the right output minus the competitor's, before the final norm's factor, at the working precision."""
+    """Logit of the right output minus the competitor's, before the final norm's factor, at the working precision.
+
+    A number of the same sign, the numerator of the mean, where one head's sum of weights is not certainly positive: it
+    is, as a sum of exponentials, but its ball does not tell.
+    """
     query, heads = _weights_seen(model, string, step)
-    target, direct = model.targets[string[step - 1]], model.direct[query]
-    result: arb = direct[target] - direct[competitor]
-    for weights, (_, logits) in zip(heads, model.heads, strict=True):
-        votes = {token: logits[token][target] - logits[token][competitor] for token in weights}
-        result += total(weights[token] * votes[token] for token in weights) / total(weights.values())
+    target = model.targets[string[step - 1]]
+    votes = [_plain_votes(model, query, number, target, competitor) for number in range(len(heads))]
+    if len(heads) == 1:
+        # A weight is a number, so that no vote of it adds nothing, however large its ball is.
+        counted = (weight * votes[0][x] for x, weight in heads[0].items() if not votes[0][x].is_zero())
+        numerator, everything = total(counted), total(heads[0].values())
+        return numerator / everything if everything > 0 else numerator
+    # A mean is that of its heaviest token's vote, and of how far the others lie from it. These votes and what the query
+    # token adds are summed before any weight comes in, so that they cancel exactly where they do.
+    heaviest = [max(weights.items(), key=lambda item: item[1].mid())[0] for weights in heads]
+    with working_precision(_vote_bits()):
+        direct = model.direct[query]
+        result = direct[target] - direct[competitor] + total(own[x] for own, x in zip(votes, heaviest, strict=True))
+        votes = [{x: vote - own[top] for x, vote in own.items()} for own, top in zip(votes, heaviest, strict=True)]
+    for weights, own in zip(heads, votes, strict=True):
+        result += total(w * own[x] for x, w in weights.items()) / total(weights.values())
     return result
+
+
+def _vote_bits() -> int:
+    """Votes are differences of numbers of MODEL_BITS, exact where these are: no fewer bits are kept of them."""
+    return max(MODEL_BITS, int(ctx.prec))
+
+
+def _plain_votes(model: OneLayer, query: int, head: int, target: int, other: int) -> dict[int, arb]:
+    """Votes of a head for one output against another; those of a single head include what the query token adds.
+
+    Weights of a head add up to 1 after division, so that it can join the votes; and it must join them before a weight
+    comes in: a vote that it cancels is then 0, and not a ball as wide as the working precision makes it.
+    """
+    with working_precision(_vote_bits()):
+        direct = model.direct[query]
+        own = direct[target] - direct[other] if len(model.heads) == 1 else arb(0)
+        return {x: row[target] - row[other] + own for x, row in model.heads[head][1].items()}
 
 
 def sum_of_odds(model: OneLayer, string: bytes, step: int) -> arb:
     """The sum of the competitors' odds against the right output, one head, at the working precision."""
     query, (weights,) = _weights_seen(model, string, step)
-    target, direct, logits = model.targets[string[step - 1]], model.direct[query], model.heads[0][1]
+    target = model.targets[string[step - 1]]
     everything = total(weights.values())
     shares = {token: weight / everything for token, weight in weights.items()}
     factor = model.least_factor
@@ -792,9 +821,5 @@ def sum_of_odds(model: OneLayer, string: bytes, step: int) -> arb:
         factor = model.norm.factor(query, shares)
     elif not (factor >= 1 and factor <= 1):
         raise Rejected("claim.competitor: the factor of this model's norms is not known, so neither are odds")
-    differences = (
-        direct[target] - direct[y] + total(share * (logits[x][target] - logits[x][y]) for x, share in shares.items())
-        for y in range(model.outputs)
-        if y != target
-    )
-    return total((-factor * difference).exp() for difference in differences)
+    votes = (_plain_votes(model, query, 0, target, y) for y in range(model.outputs) if y != target)
+    return total((-factor * total(share * own[x] for x, share in shares.items())).exp() for own in votes)

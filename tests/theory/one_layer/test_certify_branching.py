@@ -6,13 +6,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from math import exp
 from pathlib import Path
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, ctx
 
 from proofs_check.certify import Certified, Question, Subject, Written, one_layer_model, save_subject
 from proofs_check.certify._certificate import trees_document, write_in
@@ -30,9 +32,12 @@ from tests.models.small import (
     random_sample,
     sharpened,
 )
-from theory import OneLayerModel, Template, certify_half, certify_heads, trained_task
+from theory import OneLayerModel, Template, Turn, certify_half, certify_heads, certify_strings, trained_task
 from theory.one_layer import Axes, CertifiedHeads, Head, Leaf, PairScore, Place, Tree, tree_size
-from theory.one_layer._branching import Split
+from theory.one_layer._branching import Budget, Split
+from theory.one_layer._half import _Odds
+from theory.one_layer._half import _Search as _HalfSearch
+from theory.one_layer._model import FinalNorm
 
 LONGEST = 6
 
@@ -338,3 +343,77 @@ def test_trees_are_written_in_preorder() -> None:
     tree: Tree = Split(3, Leaf((1, 2)), Split(1, Leaf((3, 4)), Leaf((5, 2**60))))
     document = trees_document({Place(2, 1, 0, 0, 1): tree, Place(3, 1, 0, 0, 1): Leaf((7,))})
     assert document == [[[3, [1, 2], 1, [3, 4], [5, 2**60]]], [[[7]]]]
+
+
+def waved(heads: int, near: float) -> OneLayerModel:
+    """The wanted key has a score of 3000, any other place of 0 and 1 at most 2122, token 2 `near`.
+
+    0 and 1 vote for themselves and as much for a third output, token 2 against that one: the least difference is what
+    token 2 adds, less what the others take. With two heads the other one has no votes.
+    """
+    with ctx.workprec(384):
+        wave = (3000 * (arb(1) / 4).cos_pi(), 3000 * (arb(1) / 4).sin_pi())
+
+    def score(key: int) -> PairScore:
+        if key < 2:
+            return PairScore(column=(wave,))
+        constant = arb(near if key == 2 else -3000)
+        return PairScore(column=((arb(0), arb(0)),), constant=constant)
+
+    pairs = {(query, key): score(key) for query in range(5) for key in range(5)}
+    votes = {0: (1, 0, 1), 1: (0, 1, 1), 2: (0, 0, -1), 3: (0, 0, 0), 4: (0, 0, 0)}
+    parts = [
+        Head(pairs, {x: tuple(map(arb, row)) for x, row in votes.items()}),
+        Head(pairs, dict.fromkeys(votes, (arb(0),) * 3)),
+    ]
+    template = Template((2,), (3, 4), (0, 1), frozenset({3}))
+    axes = Axes(column=(Turn(Fraction(1, 8)),))
+    return OneLayerModel(template, axes, tuple(parts[:heads]), {}, (0, 1), 3, arb(1))
+
+
+def test_free_symbols_whose_weights_are_all_zero_in_floats_are_split_on() -> None:
+    """All of them are below e^-877, and token 2 decides with e^-650; with e^-1000 the others do."""
+    found = certify_heads(waved(2, 2350), 2)
+    assert (found.status, found.proved_to) == ("PROVED", 2)
+    assert any(isinstance(tree, Split) for tree in found.trees.values())
+    assert float(found.worst.difference) == pytest.approx(exp(-650), rel=1e-9)
+    found = certify_heads(waved(2, 2000), 2)
+    assert (found.status, found.proved_to, found.fails_at) == ("REFUTED", 1, 2)
+    assert -Fraction(1, 2**1200) < found.worst.difference < 0
+
+
+@pytest.mark.parametrize("slope", [3000, -3000, 600, -600])
+def test_steps_at_which_all_weights_underflow_are_decided(slope: int) -> None:
+    """What no string has there sets the scale of the floats. With two symbols the heavier place wins."""
+    pairs = {(query, key): PairScore(slope=Fraction(slope)) for query in range(4) for key in range(4)}
+    head = Head(pairs, {x: (arb(vote), arb(0)) for x, vote in {0: 1, 1: -1, 2: 0, 3: 0}.items()})
+    model = OneLayerModel(Template((2,), (3,)), Axes(), (head, head), {}, (0, 1), 2, arb(1))
+    found = certify_heads(model, 4)
+    assert (found.status, found.proved_to, found.fails_at) == ("REFUTED", 1, 2)
+    assert found.worst.difference < 0
+
+
+def test_the_factor_of_small_weights_is_a_number() -> None:
+    """All weights below e^-399, whose squares no float holds, or all 0: no odds are nan. Token 3 outweighs all."""
+    pairs = {(query, key): PairScore(slope=Fraction(400)) for query in range(5) for key in range(5)}
+    votes = {0: (1, 0, 1), 1: (0, 1, 1), 2: (0, 0, 0), 3: (1, 1, 0), 4: (0, 0, 0)}
+    values = {x: tuple(map(arb, row)) for x, row in votes.items()}
+    gram = {(x, y): arb(sum(a * b for a, b in zip(votes[x], votes[y], strict=True))) for x in votes for y in votes}
+    norm = FinalNorm(3, arb(0.25), dict.fromkeys(range(5), gram))
+    template = Template((2,), (3, 4), (0, 1), frozenset({3}))
+    model = OneLayerModel(template, Axes(), (Head(pairs, values),), {}, (0, 1), 3, arb(1), norm)
+    search = _HalfSearch(model.in_units(), 3, certify_strings(model, 1), Budget(10), lambda: None)
+    sizes = set()
+    for geometry, view in search._geometries(3):
+        for (query, first, symbol), cases in search.groups.items():
+            if (query, first) != (geometry.query, geometry.first):
+                continue
+            question = _Odds(search, view, cases, 3, 1 if first else 2)
+            sizes.add(question.ratios[0].denominator + float(question.ratios[0].weights.max()))
+            choice = np.full(question.numbers.size, symbol, dtype=np.int64)
+            assert np.isfinite(question.value(choice))
+            assert np.isfinite(question.after_flips(choice)).all()
+            if first:
+                assert question.value(choice) == pytest.approx(-exp(-((2 / 3 + 0.25) ** -0.5)), rel=1e-9)
+    assert 0 in sizes
+    assert 0 < max(sizes) < 2.0**-540

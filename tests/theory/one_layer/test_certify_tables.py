@@ -9,10 +9,11 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 
 from tests._rounding import ULPS, gamma
 from theory import CertifiedHead, InputError, TableModel, Template, certify_table, relation_named
+from theory.numbers import exact_middle
 from theory.one_layer import _tables as tables
 from theory.task import Position
 
@@ -331,3 +332,56 @@ def test_bad_tables_are_refused() -> None:
             certify_table(replace(model, score=lambda *place, bad=bad: bad), 2)
         with pytest.raises(InputError, match="finite"):
             certify_table(replace(model, values=model.values | {3: (bad, 0)}), 2)
+
+
+def roughly(known: float, votes: dict[int, int], seen: int = 2) -> TableModel:
+    """All scores are 0, that of one token only up to an error; all votes are for 0, or against it."""
+
+    def score(query: int, key: int, q: Position, k: Position) -> arb:
+        return arb(0, known) if key == seen else arb(0)
+
+    return TableModel(Template((2,), (3,)), score, {x: (vote, 0) for x, vote in votes.items()})
+
+
+@pytest.mark.parametrize("known", [50.0, 200.0, 1000.0])
+def test_a_sum_of_weights_whose_ball_reaches_below_0(known: float) -> None:
+    """Token 2 has no vote, and a weight from e^-known to e^known: ratios keep their sign, and are as near to 0."""
+    assert not arb(0, known).exp() > 0
+    for sign in (1, -1):
+        model = roughly(known, {0: sign, 1: -sign, 2: 0, 3: 0})
+        found = certify_table(model, 1)
+        assert found.status == ("PROVED" if sign > 0 else "REFUTED")
+        assert (found.worst.difference > 0) is (sign > 0)
+        # Nearer to 0 than at any weight that is possible: 1/(2 + w), w up to e^known.
+        with ctx.workprec(64):
+            least = exact_middle(arb(-known).exp())
+        assert 0 < abs(found.worst.difference) <= 2 * least
+        if sign > 0 and known < 700:
+            assert found.margin_below is not None
+            assert 0 < found.margin_below <= least
+        else:
+            assert found.margin_below is None
+
+
+def test_weights_that_are_hardly_known_decide_nothing() -> None:
+    """Every weight from e^-60 to e^60, the wanted token's against the others': a step is shown, and no verdict."""
+    for error in (Fraction(60), Fraction(10**6)):
+        model = replace(copying_table(3), score_error=error)
+        found = certify_table(model, 2)
+        assert (found.status, found.proved_to, found.margin_below) == ("UNDECIDED", 0, None)
+    against = replace(roughly(0.0, {0: 1, 1: -1, 2: -1, 3: 0}), score_error=Fraction(60))
+    assert certify_table(against, 2).status == "UNDECIDED"
+
+
+@pytest.mark.parametrize("distance", [1e-15, 1e-60])
+def test_a_proved_table_has_a_margin_above_0(distance: float) -> None:
+    """And close below the least difference, however small that is."""
+    tied = 0
+    for seed in range(8):
+        case = nearly_tied(drawn("bipe", seed, most=3), distance)
+        if case is not None:
+            found = certify_table(case.model, case.most, case.most)
+            assert found.margin_below is not None
+            assert 0.99 * found.worst.difference < found.margin_below < found.worst.difference
+            tied += 1
+    assert tied >= 2
