@@ -132,7 +132,9 @@ def write_plots(document: dict[str, Any], out: Path) -> None:
     for trained in dict.fromkeys(row["train_distribution"] for row in document["runs"]):
         plot_lengths(document, trained, out / f"accuracy-against-length-trained-on-{trained}")
     plot_training_distributions(document, out / "training-distributions")
-    plot_repetition(document, out / "accuracy-against-repetition")
+    # Lists are no strings whose symbols repeat.
+    if any(row["repetition"] for row in document["runs"]):
+        plot_repetition(document, out / "accuracy-against-repetition")
 
 
 def print_comparison(document: dict[str, Any], out: Path, *, plots: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from copycert.command._attention import head_maps, measured
+from copycert.command._compare import write_plots
 from copycert.command._main import cli
 from copycert.figures._comparison import delimiter_labels, trained_label
 from copycert.sampled import share, summary, verdict_on
@@ -165,6 +166,14 @@ def test_a_comparison_s_plots_are_written(comparison: tuple[Path, dict[str, Any]
     for name in names:
         assert (out / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         assert (out / f"{name}.png").stat().st_size > 10_000
+
+
+def test_runs_without_repetition_have_the_other_plots(comparison: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """As those of list conversion, whose symbols have no probability to repeat."""
+    document = comparison[1]
+    write_plots({**document, "runs": [{**row, "repetition": []} for row in document["runs"]]}, tmp_path)
+    assert "training-distributions.pdf" in {file.name for file in tmp_path.iterdir()}
+    assert not list(tmp_path.glob("accuracy-against-repetition*"))
 
 
 def test_a_comparison_that_is_asked_again_trains_nothing(comparison: tuple[Path, dict[str, Any]]) -> None:
