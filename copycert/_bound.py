@@ -201,6 +201,6 @@ def require_precision(copier: TwoLayerCopier, length: int, dtype: str, beyond_pr
         reason = (
             f"{trial.wrong} of {trial.steps} steps of worst strings of {length} symbols go wrong at this norm budget"
         )
-        allowed = f"a format in which the torch model copies: {reason}; --beyond-precision goes on"
+        allowed = f"a format in which the torch model copies: {reason}; beyond_precision goes on"
         raise InputError("dtype", dtype, allowed)
     return trial

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import copycert._bound as front
-from constructions import TwoLayerCopier
+from constructions import Trial, TwoLayerCopier
 from copycert._bound import LONGEST_WITNESS
 from copycert.command._options import COUNT, Rational, json_option, print_json
 from theory import GridFrequencies, InputError, LengthBound, read_grid_frequencies
@@ -111,9 +111,7 @@ def bound_two_layer(
     answer = front.bound_two_layer(rho, variant, a=a, b=b, pairs=pairs, beyond_theorem=beyond_theorem)
     copier = answer.model
     assert copier is not None
-    trial = None
-    if dtype is not None:
-        trial = front.require_precision(copier, min(copier.length, answer.proved_to), dtype, beyond_precision)
+    trial = None if dtype is None else _trial(copier, answer.proved_to, dtype, beyond_precision)
     if as_json:
         run = {} if trial is None else {"torch_run": {"dtype": dtype, **asdict(trial)}}
         print_json({**answer.document(full_witness=full_witness), **run})
@@ -123,6 +121,14 @@ def bound_two_layer(
         if trial is not None:
             click.echo(f"In {dtype}: {trial.wrong} of {trial.steps} steps of worst strings wrong. Method: sampled.")
     ctx.exit(0 if answer.status == "PROVED" else 3)
+
+
+def _trial(copier: TwoLayerCopier, proved_to: int, dtype: str, beyond_precision: bool) -> Trial:
+    try:
+        return front.require_precision(copier, min(copier.length, proved_to), dtype, beyond_precision)
+    except InputError as error:
+        # The function names its arguments, the command its options.
+        raise InputError("--dtype", dtype, error.allowed.replace("beyond_precision", "--beyond-precision")) from error
 
 
 def _described(copier: TwoLayerCopier) -> str:

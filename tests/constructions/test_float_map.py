@@ -243,7 +243,7 @@ def test_a_format_known_to_be_wrong_is_refused_unless_asked_for(capsys: pytest.C
 
     code, out, err = run("--rho", "10001", "--dtype", "float32")
     assert (code, out) == (2, "") and len(err.splitlines()) == 1
-    assert "dtype = float32: must be a format in which the torch model copies" in err and "--beyond-precision" in err
+    assert "--dtype = float32: must be a format in which the torch model copies" in err and "--beyond-precision" in err
     code, out, _ = run("--rho", "10001", "--dtype", "float32", "--beyond-precision", "--json")
     assert code == 0 and json.loads(out)["torch_run"]["wrong"] > 0
     code, out, _ = run("--rho", "1000", "--beyond-theorem", "--dtype", "float32", "--json")
