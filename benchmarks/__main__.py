@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._campaign import option_parser, write_fresh
-from benchmarks._rows import REPEATS, Row, median_seconds
 from benchmarks.speed import sign_system_rows, two_layer_rows
+from benchmarks.speed._rows import REPEATS, Row, median_seconds
 from constructions import build_grid_copier, build_minimiser_model, closed_form, greedy_copy
 from proofs_check.documents import weights_input, write_certificate
 from proofs_check.verify import verify_file

@@ -332,7 +332,7 @@ def _draw(g: np.random.Generator, kind: str, spare: int = 0, tails: int = 0) -> 
     residual, pre, final = (bool(g.random() < part) for part in (0.3, 0.2, 0.25 if kind != "half" else 0.15))
     pre_gain, final_gain = (np.ones(width) if part else None for part in (pre, final))
     sub = "mean" if kind == "one head" and not residual and g.random() < 0.08 else ""
-    slopes = tuple(Fraction(1, 2 ** (8 * h // heads)) for h in range(1, heads + 1)) if encoding == "alibi" else ()
+    slopes = alibi_slopes_of(heads) if encoding == "alibi" else ()
     scale = 2.0 ** int(g.integers(-60, 61)) if kind != "half" and g.random() < 0.3 else 1.0
     if pre:
         # The norm divides embeddings by about this; scores stay as they were meant.
@@ -345,6 +345,16 @@ def _draw(g: np.random.Generator, kind: str, spare: int = 0, tails: int = 0) -> 
         infix, data, ends,
     )  # fmt: skip
     return plain, pairs
+
+
+def alibi_slopes_of(heads: int) -> tuple[Fraction, ...]:
+    """The slopes of ALiBi as published: 2^(-8h/n) for a power of two n; else those of the power below, then others of
+    the power above, every second one.
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    slopes = [Fraction(1, 2 ** (8 * h // power)) for h in range(1, power + 1)]
+    above = [Fraction(1, 2 ** (8 * h // (2 * power))) for h in range(1, 2 * power, 2)]
+    return tuple((slopes + above)[:heads])
 
 
 def _worth(plain: PlainModel, longest: int, criterion: str, bits: int) -> tuple[arb, Row]:

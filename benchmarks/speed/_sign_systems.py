@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks._rows import Row, median_seconds
+from benchmarks.speed._rows import Row, median_seconds
 from theory import decide, thresholds
 from theory.signs import Layout, sign_system
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._campaign import progress
-from benchmarks._rows import REPEATS, Row, median_seconds
+from benchmarks.speed._rows import REPEATS, Row, median_seconds
 from constructions import build_two_layer_copier, forced_answers
 from theory import sample_strings
 from theory.two_layer import AnchorScores, prove_length

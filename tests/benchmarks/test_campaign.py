@@ -10,7 +10,7 @@ import pytest
 from benchmarks import _campaign
 from benchmarks._campaign import Results, read
 from benchmarks._provenance import ROOT, is_of_present_folders, provenance
-from benchmarks._tables import RESULTS
+from benchmarks.results._tables import RESULTS
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks._campaign import read
 from benchmarks._provenance import ROOT
-from benchmarks._tables import FIGURES, RESULTS, Figure
+from benchmarks.results._tables import FIGURES, RESULTS, Figure
 
 Rows = list[dict[str, Any]]
 
@@ -147,5 +147,5 @@ def test_a_changed_row_is_noticed(figure: Figure, number: int) -> None:
 
 def test_no_results_file_is_quoted_without_a_figure() -> None:
     """`encodings` is quoted nowhere."""
-    assert {path.stem for path in RESULTS.iterdir()} == {figure.results for figure in FIGURES} | {"encodings"}
-    assert {path.suffix for path in RESULTS.iterdir()} == {".jsonl"}
+    assert {path.stem for path in RESULTS.glob("*.jsonl")} == {figure.results for figure in FIGURES} | {"encodings"}
+    assert {path.suffix for path in RESULTS.iterdir() if path.is_file()} == {".jsonl", ".py"}

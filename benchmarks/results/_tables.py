@@ -1,7 +1,7 @@
 """Every table and figure that a page quotes from stored results, written anew from the rows.
 
 `FIGURES` has, for each, the page, the results file and the function from rows to the texts that stand in the page (up
-to line breaks). `python -m benchmarks._tables` prints them all, to be pasted after a new run.
+to line breaks). `python -m benchmarks.results._tables` prints them all, to be pasted after a new run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks._campaign import Record, read
 from benchmarks.training import HALF_HOUR
 from copycert.sampled import summary
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent
 Rows = list[Record]
 
 
