@@ -103,6 +103,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sm
     return run
 
 
+@pytest.mark.deep
 def test_a_small_run_is_gone_on_with(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rows.jsonl"
     arguments = [*small.arguments, "--out", str(out)]
@@ -172,6 +173,7 @@ def test_the_speed_of_encodings_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     )
 
 
+@pytest.mark.deep
 def test_the_table_of_speeds_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     speeds = importlib.import_module("benchmarks.__main__")
     for name in ("scan_rows", "sign_system_rows", "population_rows", "two_layer_rows", "model_rows"):

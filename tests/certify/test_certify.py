@@ -396,6 +396,7 @@ def test_length_one_has_no_later_steps() -> None:
             assert certify_half(model, 1).status == ("PROVED" if least_half(sample, 1) > 0 else "REFUTED")
 
 
+@pytest.mark.slow
 def test_half_counts_the_final_norm_in() -> None:
     """The norm scales logits down: what half proves holds of the torch model's own probabilities."""
     proved = 0
@@ -447,6 +448,7 @@ def opposed_heads() -> OneLayerModel:
     return replace(one, heads=(one.heads[0], Head(one.heads[0].scores, reversed_votes)))
 
 
+@pytest.mark.slow
 def test_a_budget_of_nodes_ends_undecided() -> None:
     model = opposed_heads()
     found = certify_heads(model, 5)
@@ -665,6 +667,7 @@ def test_moved_weights_are_derived_anew(certified: tuple[Path, Sample, dict[str,
     assert inputs["weights"]["sha256"] != digest
 
 
+@pytest.mark.slow
 def test_thresholds_are_checked(tmp_path: Path) -> None:
     """Half and several heads rest on thresholds; raised ones, and too low ones, are rejected."""
     for seed in range(100):

@@ -94,7 +94,7 @@ def test_the_check_notices_what_is_left_out(tmp_path: Path, file: str, old: str,
     assert status == 1 and message in output
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @needs_coq
 def test_a_false_constant_is_refused(tmp_path: Path) -> None:
     """At t = 3/4 the neighbours weigh 1.06: false; at the t = 5/6 of the file 0.95: proved."""
@@ -221,6 +221,7 @@ def right(weights: Weights, tokens: list[int], symbol: int) -> bool:
     return zero > one if symbol == 0 else one > zero
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("curve", "scale"),
     [(paper_curve(6, 0), 61 * 6**2), (paper_curve(6, 0.5), 61 * 6**2), (centred_curve(6), 3.83 * 6**2)],

@@ -106,7 +106,7 @@ def test_a_second_run_uses_accepted_certificates_again(tmp_path: Path) -> None:
     assert strip(again["claims"]) == strip(document["claims"])
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_an_interrupted_run_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
     arguments = ["check", "--rho", "20000", "--draws", "6", "--only", "4.1/draws", "--out", str(tmp_path)]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

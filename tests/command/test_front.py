@@ -184,6 +184,7 @@ def test_every_encoding_is_saved_and_loaded(encoding: str, tmp_path: Path) -> No
     assert (found.status, found.worst.difference) == (later.status, later.worst.difference)
 
 
+@pytest.mark.slow
 def test_the_file_of_a_certificate_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = next(s for s in samples() if copycert.certify(subject(s), 6).status == "PROVED")
     found = copycert.certify(subject(sample), max_length=6, find_limit=True, cap=50)
@@ -288,6 +289,7 @@ def test_a_model_of_the_engine_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert isinstance(sample.model.block(0).attention.encoding, Encoding | RoPE)
 
 
+@pytest.mark.slow
 def test_reports_and_evaluations_print_short(tmp_path: Path) -> None:
     run = copycert.train("provable-1layer", "rope2d", tmp_path / "run", steps=2, max_length=8, accelerator="cpu")
     short(run)

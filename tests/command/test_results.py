@@ -213,8 +213,8 @@ def test_an_interrupt_says_what_is_kept() -> None:
     assert errors.strip() == "copycert: interrupted; nothing is kept: the same command starts again"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("to_all", [True, pytest.param(False, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("to_all", [True, False])
 def test_an_interrupted_comparison_ends_every_process_and_keeps_its_steps(tmp_path: Path, to_all: bool) -> None:
     """Four runs, two at a time: those that wait do not begin, whether the group or the first process is told."""
     arguments = ["compare", "--encodings", "rope", "--seeds", "2", "--processes", "2", "--no-plots", "--lengths", "250"]

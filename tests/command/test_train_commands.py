@@ -71,6 +71,7 @@ def test_evaluate_a_run_that_has_not_converged(poor: Path) -> None:
     assert "NOT CONVERGED" in text and "exact at lengths <= 12" in text and "fails" not in text
 
 
+@pytest.mark.deep
 def test_evaluation_is_the_same_in_another_process(poor: Path) -> None:
     arguments = ["evaluate", str(poor), "--distribution", "uniform", "--lengths", "2,3", "--samples", "40", "--json"]
     done = subprocess.run([sys.executable, "-m", "copycert", *arguments], capture_output=True, text=True, check=True)

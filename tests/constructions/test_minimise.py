@@ -319,7 +319,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_command_gives_the_same_figures_in_a_new_process(tmp_path: Path) -> None:
     arguments = ("--M", "1", "--L", "2", "--d", "4", "--seed", "3", "--starts", "1", "--json")
     first, second = (run(*arguments, "--out", str(tmp_path / name)) for name in ("one", "two"))

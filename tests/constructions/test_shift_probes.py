@@ -38,7 +38,7 @@ def test_every_one_layer_probe_fails_on_one_of_the_strings(probe: Probe) -> None
     assert error < 1e-6 or float(probe.model.scores().detach().abs().max()) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("encoding", SHIFT_ENCODINGS)
 @settings(max_examples=25)
 @given(data=st.data())
@@ -159,6 +159,7 @@ def test_margins_are_those_of_single_steps() -> None:
             assert next(steps) == pytest.approx(expected, rel=0, abs=probe.logit_error() + gamma(1))
 
 
+@pytest.mark.slow
 def test_a_spoiled_model_copies_less() -> None:
     probe = strongest_probe("rope", 2, 2).probe
     assert copied_length(probe, 5) == 5
@@ -218,7 +219,7 @@ def test_bad_input(call: Callable[[], object], message: str) -> None:
         call()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_without_hypothesis_one_line_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['hypothesis'] = None\n"

@@ -23,7 +23,7 @@ def reference_batch(source: CopySource | ListSource, seed: int, step: int) -> st
     return hashlib.sha256(text).hexdigest()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("task", ["CopySource", "ListSource"])
 def test_batches_are_the_same_in_another_process(task: str) -> None:
     program = (
@@ -69,6 +69,7 @@ def test_lengths_are_uniform_and_micro_batches_are_sorted() -> None:
     assert widths == sorted(widths)
 
 
+@pytest.mark.slow
 def test_cut_strings_keep_their_distribution() -> None:
     """Imbalanced strings: whatever the length, the mean share of zeros is the mean of the seven probabilities."""
     strings = [example.answer for example in CopySource("imbalanced", max_length=40).examples(3, 8000)]

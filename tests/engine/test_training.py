@@ -123,7 +123,7 @@ def test_the_curriculum_grows_to_the_longest_string() -> None:
     assert max(lengths) == 12 and min(lengths) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_killed_run_goes_on_to_the_same_result(finished: Path, tmp_path: Path) -> None:
     """kill -9 while it trains, twice; then weights and metrics are an undisturbed run's, byte for byte."""
     steps, out = "120", tmp_path / "killed"
@@ -147,7 +147,7 @@ def test_a_killed_run_goes_on_to_the_same_result(finished: Path, tmp_path: Path)
     assert [line["step"] for line in RunDirectory(out).metrics()] == list(range(120))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_two_torchrun_processes_do_the_work_of_one(tmp_path: Path) -> None:
     options = [*TINY, "--steps", "5", "--precision", "64-true", "--json"]
     done = subprocess.run(

@@ -91,6 +91,7 @@ def verdicts(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_certificates_prove_what_they_proved() -> None:
     assert lost(stored("statements.json"), verdicts(CERTIFICATES)) == []
 

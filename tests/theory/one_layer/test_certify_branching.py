@@ -217,7 +217,7 @@ def test_too_large_a_proof_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_heads_with_attention_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proofs of every length by trees, without the bound: accepted, but not with the two heads' numbers swapped."""
     monkeypatch.setattr("theory.one_layer._heads._Search.bound_all", lambda self, last, tick: 0)

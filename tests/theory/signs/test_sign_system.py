@@ -327,6 +327,7 @@ def test_every_change_of_one_symbol_is_judged_by_the_sum() -> None:
     assert accepted < sum(len(case.string) for case in sound.cases)
 
 
+@pytest.mark.slow
 def test_tampered_witnesses_are_rejected() -> None:
     witness = decide("shift", 2, 2, 5).witness
     assert witness is not None and check_witness(witness) == witness.margin

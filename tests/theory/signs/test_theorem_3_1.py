@@ -179,6 +179,7 @@ def margin_by_hand(model: TableModel, a: int, b: int, length: int) -> Fraction:
     return min(margins)
 
 
+@pytest.mark.slow
 def test_the_search_is_seeded_and_may_fail() -> None:
     first, second = (search_heads(1, 2, 3, seeds=range(2), iterations=600) for _ in range(2))
     assert first is not None and first == second

@@ -75,7 +75,7 @@ def test_token_lists_may_hold_newlines_and_data_anywhere() -> None:
     assert shift_positions(tokens).tolist() == [list(range(9))]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("distribution", ["uniform", "imbalanced", "recursive-flip", "repeat-structure", "single-flip"])
 def test_distributions_are_seeded_across_processes(distribution: str) -> None:
     here = sample_strings(distribution, 23, 3, seed=5)

@@ -303,6 +303,7 @@ def test_bad_input(call: Callable[[AnchorScores], object], message: str) -> None
         call(scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "sharp", "shared"])
 def test_floats_leave_the_place_of_least_slope_to_balls(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same place as balls alone choose, far fewer of them asked."""

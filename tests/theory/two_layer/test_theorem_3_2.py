@@ -38,6 +38,7 @@ def paper() -> TwoLayerCopier:
     return build_two_layer_copier(10_001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(a, b) for a in (2, 3, 4) for b in (2, 3, 4, 5)])
 def test_every_layout_is_proved_up_to_the_length_of_the_paper_and_copies_short_strings(a: int, b: int) -> None:
     copier = build_two_layer_copier(10_001, a, b)
@@ -50,6 +51,7 @@ def test_every_layout_is_proved_up_to_the_length_of_the_paper_and_copies_short_s
         assert wrong_strings(copier, all_strings(n)) == 0
 
 
+@pytest.mark.slow
 def test_every_string_up_to_length_ten_is_copied(paper: TwoLayerCopier) -> None:
     for n in range(1, 11):
         assert wrong_strings(paper, all_strings(n)) == 0
