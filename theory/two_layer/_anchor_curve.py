@@ -34,11 +34,11 @@ MOST_CUTS = 24
 #: Derivatives of D that are evaluated on each interval; the next one is bounded once for all.
 TAYLOR_ORDER = 8
 
-#: Largest phase whose cosine floats are asked for; beyond it balls alone sample the slope.
-MOST_PHASE = 1e4
+#: Largest place, phase and |D| at which floats sample the slope; balls alone do beyond them.
+MOST_PLACE, MOST_PHASE, MOST_DIFFERENCE = 1e300, 1e4, 1e3
 
-#: By how much of itself a float's slope may be off and not be taken for the least: phases below MOST_PHASE are known to
-#: 2^-39, so a score up to 1000 to 2^-29.
+#: Places whose slope in floats is above the least by no more than this part of it are left to balls. Phases are known
+#: to 2^-39 there and D to 2^-29, so that only a slope that nearly cancels is off by more.
 ROUGHNESS = 1e-6
 
 #: Most intervals looked at in one proof.
@@ -227,13 +227,18 @@ def least_slope_place(curve: Curve, low: Fraction, high: Fraction, samples: int 
     Floats leave out the places whose slope is clearly not the least; balls choose among the others.
     """
     places = [low + (high - low) * k / samples for k in range(samples + 1)]
-    if max(map(float, curve.radians)) * float(high) < MOST_PHASE:
+    if _known_in_floats(curve, high):
         rough = _rough_slopes(curve, [float(x) for x in places])
         cut = min(rough) + ROUGHNESS * abs(min(rough))
         places = [x for x, slope in zip(places, rough, strict=True) if slope <= cut]
     slopes = [(float(curve.slope(x).mid()), x) for x in places]
     x = min(slopes)[1]
     return x, curve.slope(x)
+
+
+def _known_in_floats(curve: Curve, high: Fraction) -> bool:
+    phase, difference = ball(high) * total(map(abs, curve.radians)), curve.derivative_bound(0) + abs(curve.constant)
+    return high < MOST_PLACE and bool(phase < MOST_PHASE) and bool(difference < MOST_DIFFERENCE)
 
 
 def _rough_slopes(curve: Curve, places: list[float]) -> list[float]:

@@ -322,3 +322,16 @@ def test_floats_leave_the_place_of_least_slope_to_balls(variant: str, monkeypatc
                 alone = least_slope_place(curve, Fraction(1), Fraction(length))
             assert found[0] == alone[0] and found[1].overlaps(alone[1])
             assert len(asked) - counted > 500 and (counted < 100 or length < 100)
+
+
+@pytest.mark.parametrize("exponent", [4, 50, 400])
+def test_curves_beyond_the_floats_are_sampled_by_balls(exponent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference of 10^400 is no float; one of 10^4 is known too roughly."""
+    scores = build_two_layer_copier(Fraction(20000), 2, 3).scores()
+    monkeypatch.setattr(_anchor_curve, "_rough_slopes", lambda *_: pytest.fail("asked of floats"))
+    with working_precision(scores.precision):
+        curve = scores.source_curve()
+        large = replace(curve, coefficients=tuple((u * 10**exponent, v * 10**exponent) for u, v in curve.coefficients))
+        place, slope = least_slope_place(large, Fraction(1), Fraction(10**4))
+        assert 1 <= place <= 10**4 and slope.overlaps(large.slope(place))
+        assert 1 <= least_slope_place(curve, Fraction(1), Fraction(10**400))[0] <= 10**400
